@@ -59,6 +59,7 @@ $(B)/%_avx2.o: isa := -mavx2 -mfma -mf16c
 $(B)/%_avx512.o: isa := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx2 -mfma -mf16c -mprefer-vector-width=512
 $(B)/%_avx512bf16.o: isa := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512bf16 -mavx2 -mfma -mf16c -mprefer-vector-width=512
 $(B)/engine/backend/cpu/%.o: kernel_opt := $(if $(filter 1,$(DEBUG)),,-O3 -fno-math-errno -fno-trapping-math)
+$(B)/engine/tensor/block_%.o: kernel_opt := $(if $(filter 1,$(DEBUG)),,-O3 -fno-math-errno -fno-trapping-math)
 
 $(B)/engine/%.o: engine/%.c
 	@mkdir -p $(@D)

@@ -233,7 +233,7 @@ def full(options):
         prompts = {name: prompt for name, prompt in prompts.items() if any(word in name for word in options.words)}
         if not prompts:
             continue
-        base = model.make_full(options.work / "full", families)
+        base = model.make_full(options.work / "full", families, prompts)
         drawn = draw_all(options, base, prompts, FULL_OPTIONS)
         found += judge_all(options, base, prompts, drawn)
         shutil.rmtree(base)

@@ -41,6 +41,13 @@ typedef struct {
 
 typedef struct kernel kernel;
 
+/* A tensor that lies nowhere as it is packed from: elements [first, first + n) of it as f32, whole rows of its first
+ * dimension, asked for by several threads at once. */
+typedef struct {
+    kiln_status (*read)(const void *self, size_t first, size_t n, float *to, error *);
+    const void *self;
+} row_source;
+
 /* Pointers for one call, into the device's memory; in[i] of a packed operand is the packed memory. On an asynchronous
  * device run() only enqueues on `stream`: no waiting, no host access to operands, no allocation. */
 typedef struct {
@@ -56,6 +63,7 @@ struct kernel {
     const char *name; /* "brgconv:avx512_core_bf16", for traces and --explain */
     size_t scratch_bytes;
     uint64_t flops; /* 1 MAC = 2 */
+    int waits;      /* 1: run() waits for the stream, so that what it is in cannot be captured */
     /* Per operand: bytes of its packed form and a text that identifies the form, so that two kernels
      * with equal texts share one packed copy. packed_bytes 0: used as it is stored, in in[i].dtype. */
     size_t packed_bytes[OP_MAX_IN];
@@ -73,6 +81,9 @@ struct kernel {
     size_t pack_scratch[OP_MAX_IN], pack_tiles[OP_MAX_IN];
     kiln_status (*pack_in)(const kernel *, uint32_t operand, const void *src, uint32_t src_dtype, void *dst,
                            void *scratch, pool *, error *);
+    /* The same from rows, of operands that have pack_tiles; NULL: from memory alone. */
+    kiln_status (*pack_rows)(const kernel *, uint32_t operand, const row_source *src, void *dst, void *scratch, pool *,
+                             error *);
     kiln_status (*run)(const kernel *, const kernel_args *, error *);
     void (*free)(kernel *);
 };
@@ -113,6 +124,7 @@ typedef struct backend {
     /* After open. KILN_ERR_UNSUPPORTED with a sentence when there is no kernel for it. */
     kiln_status (*prepare)(const op_desc *, kernel **out, error *);
     const device_vector_ops *vector_ops; /* NULL: vectors stay on the host */
+    int (*has)(op_kind);                 /* 1: a kernel of its own for some operands of this op */
 } backend;
 
 extern const backend backend_cpu;       /* backend/cpu/                                  */

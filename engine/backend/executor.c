@@ -72,6 +72,7 @@ static kiln_status prepare(executor *x, uint32_t i, const backend *b, error *e)
     if (status != KILN_OK)
         return error_set(e, status, "program '%s'%s%s: %s: %s", x->r->name, at_or_not(&x->r->op[i]), x->r->op[i].scope,
                          op_name(s->desc.kind), why.message);
+    x->waits |= s->kernel->waits;
     if (s->kernel->scratch_bytes > x->scratch_bytes) x->scratch_bytes = s->kernel->scratch_bytes;
     for (uint32_t k = 0; k < s->desc.n_in; k++)
         if (s->desc.in[k].weight)

@@ -41,16 +41,32 @@ static uint32_t stored_type(const packing *p)
     for (uint32_t i = 0; i < n_parts(p); i++) {
         kiln_weight_info info = {.size = sizeof info};
         if (!weights_bytes(part_of(p, i)->set, part_of(p, i)->name, &info) || (dtype && info.dtype != dtype)) return 0;
-        if (dtype_is_f8(info.dtype)) return 0;
+        if (dtype_is_f8(info.dtype) || dtype_is_block(info.dtype)) return 0;
         dtype = info.dtype;
     }
     return dtype;
 }
 
+static size_t threads_of(const packing *p) { return p->pool ? pool_threads(p->pool) : 1; }
+
+static size_t row_width(const packing *p) { return (size_t)(shape_count(&p->leaf->shape) / p->leaf->shape.dim[0]); }
+
+/* 1: some of it is computed, each row when it is packed: there is no copy of them all. Not where fewer threads pack
+ * than there are, which would have nothing to do meanwhile. */
+static int by_rows(const packing *p)
+{
+    const kernel *k = p->s->kernel;
+    if (p->leaf->kind == OP_CONSTANT || !shape_count(&p->leaf->shape) || !k->pack_rows) return 0;
+    if (k->pack_tiles[p->operand] < threads_of(p) || (n_parts(p) == 1 && stored_type(p))) return 0;
+    for (uint32_t i = 0; i < n_parts(p); i++)
+        if (!weights_f32_rows_apart(part_of(p, i)->set, part_of(p, i)->name, row_width(p))) return 0;
+    return 1;
+}
+
 /* Host bytes of the copy that packing this leaf makes of its source; 0: it needs none. */
 static size_t copy_bytes(const packing *p)
 {
-    if (p->leaf->kind == OP_CONSTANT) return 0;
+    if (p->leaf->kind == OP_CONSTANT || by_rows(p)) return 0;
     uint32_t dtype = stored_type(p);
     if (dtype && n_parts(p) == 1) return 0;
     return (size_t)shape_count(&p->leaf->shape) * dtype_size(dtype ? dtype : KILN_F32);
@@ -62,21 +78,22 @@ static size_t round_up_64(size_t n) { return (n + 63) & ~(size_t)63; }
 static size_t pack_bytes(const packing *p)
 {
     const kernel *k = p->s->kernel;
-    size_t workers = p->pool ? pool_threads(p->pool) : 1;
+    size_t workers = threads_of(p);
     if (workers > k->pack_tiles[p->operand]) workers = k->pack_tiles[p->operand];
     return k->packed_bytes[p->operand] ? workers * k->pack_scratch[p->operand] : 0;
 }
 
-/* What a patch's factors take as f32 while the copy is made. */
+/* What patches' factors take as f32: of one part after the other while the copy is made, else of all at once. */
 static size_t factor_bytes(const packing *p)
 {
-    size_t most = 0;
-    for (uint32_t i = 0; copy_bytes(p) && !stored_type(p) && i < n_parts(p); i++) {
-        size_t bytes =
-            weights_scratch_bytes(part_of(p, i)->set, part_of(p, i)->name, p->pool ? pool_threads(p->pool) : 1);
+    size_t most = 0, all = 0;
+    if (p->leaf->kind == OP_CONSTANT || stored_type(p)) return 0; /* nothing is patched */
+    for (uint32_t i = 0; i < n_parts(p); i++) {
+        size_t bytes = weights_scratch_bytes(part_of(p, i)->set, part_of(p, i)->name, threads_of(p));
         if (bytes > most) most = bytes;
+        all += bytes;
     }
-    return most;
+    return by_rows(p) ? all : most;
 }
 
 /* All the host bytes that packing it takes beside its source and its result. */
@@ -144,6 +161,53 @@ static kiln_status leaf_source(const packing *p, source *s, error *e)
     return status;
 }
 
+/* ---- by rows ---- */
+
+/* The parts one behind the other. */
+typedef struct {
+    const packing *p;
+    weights_f32_rows *part[PARTS_MAX];
+} part_rows;
+
+static kiln_status read_part_rows(const void *self, size_t first, size_t n, float *to, error *e)
+{
+    const part_rows *rows = self;
+    for (uint32_t i = 0; i < n_parts(rows->p) && n; i++) {
+        size_t count = (size_t)shape_count(&part_of(rows->p, i)->shape), here = first < count ? count - first : 0;
+        if (here > n) here = n;
+        if (here) TRY(weights_f32_rows_read(rows->part[i], first, here, to, e));
+        first = first < count ? 0 : first - count;
+        n -= here, to += here;
+    }
+    return KILN_OK;
+}
+
+static kiln_status pack_part_rows(const packing *p, void *dst, error *e)
+{
+    const kernel *k = p->s->kernel;
+    part_rows rows = {.p = p};
+    const row_source src = {read_part_rows, &rows};
+    kiln_status status = KILN_OK;
+    for (uint32_t i = 0; i < n_parts(p) && status == KILN_OK; i++)
+        status = weights_f32_rows_open(part_of(p, i)->set, part_of(p, i)->name, p->pool, &rows.part[i], e);
+    if (status == KILN_OK) status = k->pack_rows(k, p->operand, &src, dst, p->x->buffer->data, p->pool, e);
+    for (uint32_t i = 0; i < n_parts(p); i++) weights_f32_rows_close(rows.part[i]);
+    return status;
+}
+
+static kiln_status fill_by_rows(const packing *p, void *dst, error *e)
+{
+    budget *account = residency_budget(p->x->residency);
+    size_t factors = factor_bytes(p);
+    TRY(reserve_on_account(p, pack_bytes(p), e));
+    TRY(budget_take(account, MEMORY_STAGING, factors, name_of(p), e));
+    kiln_status status = pack_part_rows(p, dst, e);
+    budget_give(account, MEMORY_STAGING, factors);
+    return status;
+}
+
+/* ---- the whole ---- */
+
 static kiln_status scan(const packing *p, error *e)
 {
     for (uint32_t i = 0; i < n_parts(p); i++) TRY(weights_scan_finite(part_of(p, i)->set, part_of(p, i)->name, e));
@@ -181,13 +245,18 @@ static kiln_status unchanged(const packing *p, error *e)
     return KILN_OK;
 }
 
-static kiln_status fill_from_map(const packing *p, int look, void *dst, error *e)
+static kiln_status fill_at_once(const packing *p, void *dst, error *e)
 {
     source s = {0};
+    TRY(leaf_source(p, &s, e));
+    return pack_from(p, s.data, s.dtype, s.scratch, dst, e);
+}
+
+static kiln_status fill_from_map(const packing *p, int look, void *dst, error *e)
+{
     error why = {0};
     kiln_status status = look ? scan(p, &why) : KILN_OK;
-    if (status == KILN_OK) status = leaf_source(p, &s, &why);
-    if (status == KILN_OK) status = pack_from(p, s.data, s.dtype, s.scratch, dst, &why);
+    if (status == KILN_OK) status = by_rows(p) ? fill_by_rows(p, dst, &why) : fill_at_once(p, dst, &why);
     release_pages(p);
     TRY(unchanged(p, e)); /* before any fault found in such bytes is reported */
     return status == KILN_OK ? status : error_set(e, status, "%s", why.message);

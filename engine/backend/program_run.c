@@ -1,6 +1,7 @@
 /* program_run.c - a planned program on its device: inputs in, op after op, outputs out; see runtime.h. */
 #include "backend/binds.h"
 #include "backend/runtime_state.h"
+#include "backend/states.h"
 #include "base/lock.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -15,9 +16,11 @@
 
 typedef struct {
     kiln_program *p;
+    kiln_states *states;
     const kiln_bind *in, *out;
     size_t n_in, n_out;
     const void **input; /* [r.n + 1] by id, in the device's memory */
+    void **state;       /* the same of states */
     int estimate;       /* nothing is computed: data may be NULL */
     int keeps;          /* step-invariant inputs are as they were: what depends on them is still in the arena */
     residency_workspace space;
@@ -139,6 +142,7 @@ static void *address(const binding *b, uint32_t id)
     const placement *place = b->p->x.plan.place, *x = &place[id], *base = &place[x->base];
     size_t shift = (size_t)x->shift * dtype_size(x->dtype);
     if (base->kind == PLACE_INPUT) return (char *)(uintptr_t)b->input[x->base] + shift;
+    if (base->kind == PLACE_STATE) return (char *)b->state[x->base] + shift;
     return b->space.arena + base->offset + shift;
 }
 
@@ -378,8 +382,10 @@ static int can_capture(binding *b)
         pointers =
             (pointers * 31 + output_id(&b->p->r, bind_at(b->out, i)->name)) * 31 + device_address(bind_at(b->out, i));
     for (size_t i = 0; i < b->n_in; i++) pointers = pointers * 31 + device_address(bind_at(b->in, i));
+    for (uint32_t id = 1; id <= b->p->r.n; id++)
+        if (b->state[id]) pointers = pointers * 31 + (uint64_t)(uintptr_t)b->state[id];
     if (!rt->device->table->capture_begin || rt->setting.no_graphs || rt->setting.trace || rt->setting.check_finite ||
-        c->failed || !b->space.steady)
+        c->failed || b->p->x.waits || !b->space.steady)
         return 0;
     if (c->generation != pointers) {
         if (c->graph) rt->device->table->graph_free(rt->device, c->graph);
@@ -490,6 +496,7 @@ static kiln_status run_locked(binding *b, int (*cancelled)(void *), void *arg, e
     executor *x = &b->p->x;
     TRY(check_binds(b, e));
     note_usage(rt, x);
+    TRY(states_bind(b->states, &b->p->r, b->state, e));
     TRY(executor_demand(x, rt->residency, rt->pool, &rt->buffer, e));
     kiln_status status = residency_begin(x->pass, &b->space, e);
     if (status != KILN_OK) return end_packing(rt), status;
@@ -507,18 +514,47 @@ static kiln_status run_locked(binding *b, int (*cancelled)(void *), void *arg, e
     return status;
 }
 
-kiln_status program_estimate(kiln_program *p, const kiln_bind *in, size_t n_in, const kiln_bind *out, size_t n_out,
-                             error *e)
+/* The binding with room for what is found by id; 0 without memory. */
+static int binding_make(binding *b, kiln_program *p, const program_binds *binds)
 {
-    if (!p->planned) return error_set(e, KILN_ERR_BUG, "program '%s' is run before it is planned", p->r.name);
+    *b = (binding){.p = p,
+                   .states = binds->states,
+                   .in = binds->in,
+                   .out = binds->out,
+                   .n_in = binds->n_in,
+                   .n_out = binds->n_out,
+                   .input = mem_calloc(p->r.n + 1, sizeof *b->input),
+                   .state = mem_calloc(p->r.n + 1, sizeof *b->state)};
+    return b->input && b->state;
+}
+
+static void binding_free(binding *b)
+{
+    mem_free(b->input);
+    mem_free(b->state);
+}
+
+static kiln_status estimate_locked(binding *b, error *e)
+{
+    kiln_program *p = b->p;
     runtime *rt = p->rt;
-    binding b = {.p = p, .in = in, .out = out, .n_in = n_in, .n_out = n_out, .estimate = 1};
-    pthread_mutex_lock(&rt->lock);
-    kiln_status status = check_binds(&b, e);
-    if (status == KILN_OK) note_usage(rt, &p->x);
-    if (status == KILN_OK) status = executor_demand(&p->x, rt->residency, rt->pool, &rt->buffer, e);
-    if (status == KILN_OK) status = estimate(p, e);
-    pthread_mutex_unlock(&rt->lock);
+    b->estimate = 1;
+    TRY(check_binds(b, e));
+    note_usage(rt, &p->x);
+    TRY(states_bind(b->states, &p->r, b->state, e));
+    TRY(executor_demand(&p->x, rt->residency, rt->pool, &rt->buffer, e));
+    return estimate(p, e);
+}
+
+kiln_status program_estimate_with(kiln_program *p, const program_binds *binds, error *e)
+{
+    binding b;
+    if (!p->planned) return error_set(e, KILN_ERR_BUG, "program '%s' is run before it is planned", p->r.name);
+    int whole = binding_make(&b, p, binds);
+    pthread_mutex_lock(&p->rt->lock);
+    kiln_status status = whole ? estimate_locked(&b, e) : error_set(e, KILN_ERR_NOMEM, "out of memory");
+    pthread_mutex_unlock(&p->rt->lock);
+    binding_free(&b);
     return status;
 }
 
@@ -533,14 +569,13 @@ int program_fits(kiln_program *p, error *e)
     return fits;
 }
 
-kiln_status program_run(kiln_program *p, const kiln_bind *in, size_t n_in, const kiln_bind *out, size_t n_out,
-                        int (*cancelled)(void *arg), void *arg, error *e)
+kiln_status program_run_with(kiln_program *p, const program_binds *binds, int (*cancelled)(void *arg), void *arg,
+                             error *e)
 {
-    if (!p->planned) return error_set(e, KILN_ERR_BUG, "program '%s' is run before it is planned", p->r.name);
-    binding b = {
-        .p = p, .in = in, .out = out, .n_in = n_in, .n_out = n_out, .input = mem_calloc(p->r.n + 1, sizeof *b.input)};
-    if (!b.input) return error_set(e, KILN_ERR_NOMEM, "out of memory");
+    binding b;
     error first = {0};
+    if (!p->planned) return error_set(e, KILN_ERR_BUG, "program '%s' is run before it is planned", p->r.name);
+    if (!binding_make(&b, p, binds)) return binding_free(&b), error_set(e, KILN_ERR_NOMEM, "out of memory");
     pthread_mutex_lock(&p->rt->lock);
     kiln_status status = run_locked(&b, cancelled, arg, &first);
     if (status == KILN_ERR_NOMEM &&
@@ -549,6 +584,18 @@ kiln_status program_run(kiln_program *p, const kiln_bind *in, size_t n_in, const
         status = run_locked(&b, cancelled, arg, &first);
     }
     pthread_mutex_unlock(&p->rt->lock);
-    mem_free(b.input);
+    binding_free(&b);
     return status == KILN_OK ? status : error_set(e, status, "%s", first.message);
+}
+
+kiln_status program_run(kiln_program *p, const kiln_bind *in, size_t n_in, const kiln_bind *out, size_t n_out,
+                        int (*cancelled)(void *arg), void *arg, error *e)
+{
+    return program_run_with(p, &(program_binds){.in = in, .out = out, .n_in = n_in, .n_out = n_out}, cancelled, arg, e);
+}
+
+kiln_status program_estimate(kiln_program *p, const kiln_bind *in, size_t n_in, const kiln_bind *out, size_t n_out,
+                             error *e)
+{
+    return program_estimate_with(p, &(program_binds){.in = in, .out = out, .n_in = n_in, .n_out = n_out}, e);
 }

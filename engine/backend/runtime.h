@@ -34,6 +34,7 @@ typedef struct {
 } runtime_setting;
 
 typedef struct runtime runtime;
+typedef struct kiln_states kiln_states; /* states.h */
 
 runtime *runtime_new(const runtime_setting *setting, error *e);
 void runtime_free(runtime *rt);
@@ -78,12 +79,22 @@ kiln_status program_plan(kiln_program *p, error *e);
 kiln_status program_info(const kiln_program *p, kiln_program_info *info);
 /* 1: there is no limit on memory, or the planned program can run within it beside the tensors that are there now. */
 int program_fits(kiln_program *p, error *e);
+/* What a run is given; states may be NULL. */
+typedef struct {
+    kiln_states *states;
+    const kiln_bind *in, *out;
+    size_t n_in, n_out;
+} program_binds;
 /* cancelled(arg) is asked between ops. */
-kiln_status program_run(kiln_program *p, const kiln_bind *in, size_t n_in, const kiln_bind *out, size_t n_out,
-                        int (*cancelled)(void *arg), void *arg, error *e);
+kiln_status program_run_with(kiln_program *p, const program_binds *binds, int (*cancelled)(void *arg), void *arg,
+                             error *e);
 /* What program_run would need of memory and time, added to runtime_get_estimate and runtime_usage_get; the order of
  * programs is noted for the runs to come. The tensors are checked by their shapes; their data may be NULL and is not
  * touched. */
+kiln_status program_estimate_with(kiln_program *p, const program_binds *binds, error *e);
+/* Without states. */
+kiln_status program_run(kiln_program *p, const kiln_bind *in, size_t n_in, const kiln_bind *out, size_t n_out,
+                        int (*cancelled)(void *arg), void *arg, error *e);
 kiln_status program_estimate(kiln_program *p, const kiln_bind *in, size_t n_in, const kiln_bind *out, size_t n_out,
                              error *e);
 

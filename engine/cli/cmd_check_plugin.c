@@ -5,7 +5,9 @@
 #include "base/print.h"
 #include "base/str.h"
 #include "cli/check_node.h"
+#include "cli/check_op.h"
 #include "cli/command.h"
+#include "plugin/abilities.h"
 #include "plugin/crash_report.h"
 
 #include <errno.h>
@@ -27,6 +29,9 @@ static const manual help = {
         "inputs, its\n"
         "parameters at their defaults, ends and choices, run twice with poisoned memory, cancelled at each call of\n"
         "progress(), and with each allocation failing. Nodes that need a model or a file are not run.\n"
+        "Each op that it registers is tried on its own examples against its own reference: in each of its types, with "
+        "1 to 4\n"
+        "threads, guards round its results, and operands left out.\n"
         "Exit status 1 when something was found.",
     .examples = "  kiln check-plugin ./image-gain.so\n",
 };
@@ -37,8 +42,15 @@ static int remove_one(const char *path, const struct stat *s, int flag, struct F
     return remove(path);
 }
 
-/* In a child process: checks the node and sends the counts through the pipe. */
-static void child(const node_info *n, const char *folder, int fd)
+/* What a child process tries: a node, or an op. */
+typedef struct {
+    const node_info *node;
+    const kiln_op_kind *op; /* NULL: the node */
+    const char *folder;
+} trial;
+
+/* In a child process: checks it and sends the counts through the pipe. */
+static void child(const trial *t, int fd)
 {
     struct rlimit memory = {(rlim_t)8 << 30, (rlim_t)8 << 30};
 #if !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__
@@ -49,13 +61,13 @@ static void child(const node_info *n, const char *folder, int fd)
     setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
     alarm(NODE_SECONDS);
     crash_report_end(); /* the parent reports how this process ended */
-    check_counts counts = check_node(n, folder, stdout);
+    check_counts counts = t->op ? check_op(t->op, stdout) : check_node(t->node, t->folder, stdout);
     print_flush(stdout);
     _exit(write(fd, &counts, sizeof counts) == sizeof counts ? 0 : 2);
 }
 
-/* Checks the node in a child process and adds its counts to *total. */
-static void try_node(const node_info *n, const char *folder, check_counts *total)
+/* Checks it in a child process and adds its counts to *total. */
+static void try_one(const trial *t, check_counts *total)
 {
     int fd[2], status = 0;
     check_counts counts = {0, 1};
@@ -66,7 +78,7 @@ static void try_node(const node_info *n, const char *folder, check_counts *total
     }
     print_flush(stdout);
     pid_t pid = fork();
-    if (pid == 0) child(n, folder, fd[1]);
+    if (pid == 0) child(t, fd[1]);
     close(fd[1]);
     int whole = pid > 0 && read(fd[0], &counts, sizeof counts) == sizeof counts;
     close(fd[0]);
@@ -112,7 +124,7 @@ static int check_file(const char *path, const char *folder)
 {
     error e = {0};
     check_counts total = {0, 0};
-    size_t left = 0;
+    size_t left = 0, ops = 0;
     catalog *c = catalog_open(path, &e);
     const plugin_info *p = c ? of_file(c, path) : NULL;
     print_text(stdout, "%s\n", path);
@@ -129,11 +141,15 @@ static int check_file(const char *path, const char *folder)
         if (needs)
             left++, print_text(stdout, "node %s: not run, because %s\n", n->node->type, needs);
         else
-            print_text(stdout, "node %s\n", n->node->type), try_node(n, folder, &total);
+            print_text(stdout, "node %s\n", n->node->type), try_one(&(trial){.node = n, .folder = folder}, &total);
     }
-    print_text(stdout, "  %s: %zu checks passed, %zu failed; %zu of %zu nodes run\n", p->id, total.passed, total.failed,
+    for (const kiln_op_kind *k; (k = op_kind_of(p->id, ops)) != NULL; ops++)
+        print_text(stdout, "op %s\n", k->name), try_one(&(trial){.op = k, .folder = folder}, &total);
+    print_text(stdout, "  %s: %zu checks passed, %zu failed; %zu of %zu nodes run", p->id, total.passed, total.failed,
                p->n_node - left, p->n_node);
-    if (p->n_node == left)
+    if (ops) print_text(stdout, ", %zu ops", ops);
+    print_text(stdout, "\n");
+    if (p->n_node == left && !ops)
         print_text(stdout,
                    "  note: no node of it was run, so only its loading was checked; try the rest in a workflow\n");
     catalog_close(c);

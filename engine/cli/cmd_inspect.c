@@ -20,10 +20,10 @@ static const option options[] = {
 };
 static const manual about = {
     .usage = "kiln inspect PATH [options]",
-    .about =
-        "Says what is in a .safetensors file or a model folder: its parts, whether they are complete, their sizes\n"
-        "and types, what is left over, and the metadata. Only headers are read. Exit status 2 when it cannot be\n"
-        "read, when no loaded plugin knows any part of it, or when a part is not complete.",
+    .about = "Says what is in a .safetensors or .gguf file or a model folder: its parts, whether they are complete, "
+             "their sizes\n"
+             "and types, what is left over, and the metadata. Only headers are read. Exit status 2 when it cannot be\n"
+             "read, when no loaded plugin knows any part of it, or when a part is not complete.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .examples = "  kiln inspect workflows/models/shapes-sd1\n  kiln inspect workflows/models/shapes-sd1 --tensors | "
@@ -39,7 +39,7 @@ static void list_tensors(const kiln_weights *w)
         shape s = {0};
         shape_make(&s, info.rank, info.dim);
         print_text(stdout, "%-9s %-24s %s\n", weights_type_name(w, info.name), shape_text(&s, text), info.name);
-        total += info.bytes;
+        total += info.stored_bytes;
     }
     print_text(stdout, "%zu tensors, %s\n", weights_count(w), str_bytes(bytes, total));
 }

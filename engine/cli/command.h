@@ -69,8 +69,10 @@ int cmd_convert(int argc, char **argv);
 int cmd_plugins(int argc, char **argv);
 int cmd_nodes(int argc, char **argv);
 int cmd_types(int argc, char **argv);
+int cmd_ops(int argc, char **argv);
 int cmd_samplers(int argc, char **argv);
 int cmd_inspect(int argc, char **argv);
+int cmd_quantize(int argc, char **argv);
 int cmd_check_plugin(int argc, char **argv);
 int cmd_cache(int argc, char **argv);
 

@@ -66,7 +66,7 @@ static void add_tensor(void *arg, const kiln_weight_info *x)
 {
     const sums *s = arg;
     add_to(s->map, "tensors", s->sign);
-    add_to(s->map, "bytes", s->sign * (int64_t)x->bytes);
+    add_to(s->map, "bytes", s->sign * (int64_t)x->stored_bytes);
     add_to(s->map, "parameters", s->sign * elements_of(x));
     add_to(s->types, weights_type_name(s->set, x->name), s->sign);
 }

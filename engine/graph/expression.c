@@ -24,9 +24,10 @@ uint32_t map_op_operands(map_op op) { return ops[op].operands; }
 const char *map_op_name(map_op op)
 {
     static const char *const signs[MAP_OP_COUNT] = {
-        [MAP_LOAD] = "operand", [MAP_NUMBER] = "number",    [MAP_ADD] = "+",   [MAP_SUB] = "-",         [MAP_MUL] = "*",
-        [MAP_DIV] = "/",        [MAP_NEGATE] = "-",         [MAP_NOT] = "!",   [MAP_LESS] = "<",        [MAP_AND] = "&&",
-        [MAP_OR] = "||",        [MAP_LESS_EQUAL] = "<=",    [MAP_EQUAL] = "==", [MAP_NOT_EQUAL] = "!=", [MAP_SELECT] = "?:",
+        [MAP_LOAD] = "operand", [MAP_NUMBER] = "number", [MAP_ADD] = "+",     [MAP_SUB] = "-",
+        [MAP_MUL] = "*",        [MAP_DIV] = "/",         [MAP_NEGATE] = "-",  [MAP_NOT] = "!",
+        [MAP_LESS] = "<",       [MAP_AND] = "&&",        [MAP_OR] = "||",     [MAP_LESS_EQUAL] = "<=",
+        [MAP_EQUAL] = "==",     [MAP_NOT_EQUAL] = "!=",  [MAP_SELECT] = "?:",
     };
     return signs[op] ? signs[op] : ops[op].name;
 }
@@ -73,7 +74,8 @@ static uint32_t emit_number(parser *p, double v)
     map_attr *m = p->out;
     uint32_t i = 0;
     float f = (float)v;
-    if (m->integer && !(v == floor(v) && fabs(v) <= 16777216)) return wrong(p, "a number that is not whole, of whole numbers");
+    if (m->integer && !(v == floor(v) && fabs(v) <= 16777216))
+        return wrong(p, "a number that is not whole, of whole numbers");
     while (i < m->n_numbers && memcmp(&m->number[i], &f, sizeof f) != 0) i++;
     if (i == OP_MAX_NUMBERS) return wrong(p, "it has too many numbers; make two of it");
     if (i == m->n_numbers) m->number[m->n_numbers++] = f;
@@ -191,9 +193,9 @@ static const struct {
     int level, swapped;
     map_op op;
 } binary[] = {
-    {"||", 0, 0, MAP_OR},          {"&&", 1, 0, MAP_AND},        {"==", 2, 0, MAP_EQUAL}, {"!=", 2, 0, MAP_NOT_EQUAL},
-    {"<=", 3, 0, MAP_LESS_EQUAL},  {">=", 3, 1, MAP_LESS_EQUAL}, {"<", 3, 0, MAP_LESS},   {">", 3, 1, MAP_LESS},
-    {"+", 4, 0, MAP_ADD},          {"-", 4, 0, MAP_SUB},         {"*", 5, 0, MAP_MUL},    {"/", 5, 0, MAP_DIV},
+    {"||", 0, 0, MAP_OR},         {"&&", 1, 0, MAP_AND},        {"==", 2, 0, MAP_EQUAL}, {"!=", 2, 0, MAP_NOT_EQUAL},
+    {"<=", 3, 0, MAP_LESS_EQUAL}, {">=", 3, 1, MAP_LESS_EQUAL}, {"<", 3, 0, MAP_LESS},   {">", 3, 1, MAP_LESS},
+    {"+", 4, 0, MAP_ADD},         {"-", 4, 0, MAP_SUB},         {"*", 5, 0, MAP_MUL},    {"/", 5, 0, MAP_DIV},
 };
 enum { LEVELS = 6 };
 
@@ -272,4 +274,68 @@ kiln_status expression_compile(const char *text, uint32_t n_operands, int intege
     if (!assign_registers(out))
         return error_set(e, KILN_ERR_INVALID, "expression '%s' needs too many numbers at once; make two of it", text);
     return KILN_OK;
+}
+
+/* ---- one expression inside another ---- */
+
+/* Instruction i makes value i again: operands become the numbers of the instructions that made them. */
+static void as_values(map_attr *m)
+{
+    uint8_t made[OP_MAX_REGISTERS] = {0};
+    for (uint32_t i = 0; i < m->n; i++) {
+        map_code *c = &m->code[i];
+        uint32_t n = c->op <= MAP_NUMBER ? 0 : ops[c->op].operands;
+        if (n > 0) c->a = made[c->a];
+        if (n > 1) c->b = made[c->b];
+        if (n > 2) c->c = made[c->c];
+        made[c->to] = (uint8_t)i;
+    }
+}
+
+static int number_at(map_attr *m, float v, uint8_t *place)
+{
+    uint32_t i = 0;
+    while (i < m->n_numbers && memcmp(&m->number[i], &v, sizeof v) != 0) i++;
+    if (i == OP_MAX_NUMBERS) return 0;
+    if (i == m->n_numbers) m->number[m->n_numbers++] = v;
+    *place = (uint8_t)i;
+    return 1;
+}
+
+/* Appends value i of `from`, whose earlier values are at `moved`; where it is now goes there too. */
+static int append_value(map_attr *to, const map_attr *from, uint32_t i, uint8_t *moved, const uint8_t *operand)
+{
+    map_code c = from->code[i];
+    uint32_t n = c.op <= MAP_NUMBER ? 0 : ops[c.op].operands;
+    if (c.op == MAP_LOAD) c.a = operand[c.a];
+    if (c.op == MAP_NUMBER && !number_at(to, from->number[c.a], &c.a)) return 0;
+    if (n > 0) c.a = moved[c.a];
+    if (n > 1) c.b = moved[c.b];
+    if (n > 2) c.c = moved[c.c];
+    for (uint32_t k = 0; c.op <= MAP_NUMBER && k < to->n; k++)
+        if (to->code[k].op == c.op && to->code[k].a == c.a) return moved[i] = (uint8_t)k, 1;
+    if (to->n == OP_MAX_CODE) return 0;
+    to->code[to->n] = c;
+    moved[i] = (uint8_t)to->n++;
+    return 1;
+}
+
+int expression_inline(map_attr *outer, uint32_t k, const map_attr *inner, const uint8_t *outer_operand,
+                      const uint8_t *operand)
+{
+    map_attr whole = {.integer = outer->integer, .least = outer->least}, a = *outer, b = *inner;
+    uint8_t in_outer[OP_MAX_CODE], in_inner[OP_MAX_CODE];
+    if (outer->integer != inner->integer) return 0;
+    as_values(&a), as_values(&b);
+    for (uint32_t i = 0; i < b.n; i++)
+        if (!append_value(&whole, &b, i, in_inner, operand)) return 0;
+    for (uint32_t i = 0; i < a.n; i++) {
+        if (a.code[i].op == MAP_LOAD && a.code[i].a == k)
+            in_outer[i] = in_inner[b.n - 1];
+        else if (!append_value(&whole, &a, i, in_outer, outer_operand))
+            return 0;
+    }
+    if (in_outer[a.n - 1] != whole.n - 1 || !assign_registers(&whole)) return 0;
+    *outer = whole;
+    return 1;
 }

@@ -4,6 +4,7 @@
 #include "graph/fuse.h"
 
 #include "base/memory_alloc.h"
+#include "graph/expression.h"
 
 #include <string.h>
 
@@ -115,6 +116,65 @@ static void fuse_residual(fuser *f, op *o)
         o->in[o->n_in++] = other;
         return;
     }
+}
+
+/* ---- expressions of expressions ---- */
+
+/* What an op computes element by element, as an expression of its operands. */
+static int as_expression(const op *o, map_attr *out)
+{
+    static const char *const acts[] = {NULL,      "silu(a)",    "gelu(a)", "gelu_tanh(a)", "quick_gelu(a)",
+                                       "relu(a)", "sigmoid(a)", "tanh(a)"};
+    const float number[4] = {o->attr.affine.scale, o->attr.affine.shift};
+    if (o->kind == OP_MAP) return *out = o->attr.map, 1;
+    *out = (map_attr){0};
+    if (o->kind == OP_ADD) return expression_compile("a + b", 2, 0, NULL, out, NULL) == KILN_OK;
+    if (o->kind == OP_MUL) return expression_compile("a * b", 2, 0, NULL, out, NULL) == KILN_OK;
+    if (o->kind == OP_AFFINE) return expression_compile("a * p + q", 1, 0, number, out, NULL) == KILN_OK;
+    return o->kind == OP_ACT && expression_compile(acts[o->attr.act.kind], 1, 0, NULL, out, NULL) == KILN_OK;
+}
+
+/* Is its result stored in the type it is computed in, so that nobody asked for a rounding between? */
+static int is_unrounded(const op *o) { return o->dtype == o->precision || o->dtype == KILN_F32 || o->attr.map.integer; }
+
+/* The operand's place among n; one more where it is not there. OP_MAX_IN: there is no room. */
+static uint8_t operand_place(uint32_t *in, uint32_t *n, uint32_t id)
+{
+    uint32_t i = 0;
+    while (i < *n && in[i] != id) i++;
+    if (i == KILN_MAP_OPERANDS) return OP_MAX_IN;
+    if (i == *n) in[(*n)++] = id;
+    return (uint8_t)i;
+}
+
+/* Operand k of the map o, when it is computed element by element and nobody else reads it: into o's expression. */
+static int fuse_map_operand(fuser *f, op *o, uint32_t k)
+{
+    op *from = sole_source(f, o, k);
+    map_attr inner, outer = o->attr.map;
+    uint32_t in[KILN_MAP_OPERANDS] = {0}, n = 0;
+    uint8_t outer_place[OP_MAX_IN] = {0}, inner_place[OP_MAX_IN] = {0};
+    if (!from || from->n_in > KILN_MAP_OPERANDS || !plain(&from->epilogue) || !shape_equal(&from->shape, &o->shape) ||
+        !as_expression(from, &inner) || (from->kind == OP_MAP && !is_unrounded(from)))
+        return 0;
+    for (uint32_t i = 0; i < o->n_in; i++)
+        if (i != k && (outer_place[i] = operand_place(in, &n, o->in[i])) == OP_MAX_IN) return 0;
+    for (uint32_t i = 0; i < from->n_in; i++)
+        if ((inner_place[i] = operand_place(in, &n, from->in[i])) == OP_MAX_IN) return 0;
+    if (!expression_inline(&outer, k, &inner, outer_place, inner_place)) return 0;
+    for (uint32_t i = 0; i < o->n_in; i++) f->uses[o->in[i]]--;
+    for (uint32_t i = 0; i < from->n_in; i++) f->uses[from->in[i]]--;
+    for (uint32_t i = 0; i < n; i++) f->uses[o->in[i] = in[i]]++;
+    o->n_in = n;
+    o->attr.map = outer;
+    from->dead = 1;
+    return 1;
+}
+
+static void fuse_map(fuser *f, op *o)
+{
+    for (uint32_t k = 0; k < o->n_in; k++)
+        if (fuse_map_operand(f, o, k)) k = (uint32_t)-1; /* its operands are others now: from the first again */
 }
 
 /* ---- q, k, v: linears of one x into one attention ---- */
@@ -270,6 +330,7 @@ static kiln_status run(recording *r, int fusing, error *e)
             if (o->kind == OP_ACT) fuse_act(&f, o);
             if (o->kind == OP_GEGLU) fuse_geglu(&f, o);
             if (o->kind == OP_ADD) fuse_residual(&f, o);
+            if (o->kind == OP_MAP) fuse_map(&f, o);
             if (o->kind == OP_ATTENTION) fuse_qkv(&f, o);
         }
         status = rewrite(&f, e);

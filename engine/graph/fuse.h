@@ -5,6 +5,7 @@
  *   linear + geglu             -> its epilogue, half the columns
  *   conv/linear + add          -> its residual (shapes equal; computed where the add stood)
  *   linears of one x that feed one attention (q,k,v; k,v) -> one linear over stacked weights, and slices of it
+ *   map of a map, add, mul, affine or act -> one expression
  *   what nothing reads         -> removed
  */
 #ifndef KILN_GRAPH_FUSE_H

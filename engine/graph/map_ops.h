@@ -1,5 +1,5 @@
-/* map_ops.h - the operations of map()'s expressions, once: the parser and the kernels of every backend are made from it.
- * C and C++, without other headers.
+/* map_ops.h - the operations of map()'s expressions, once: the parser and the kernels of every backend are made from
+ * it. C and C++, without other headers.
  */
 #ifndef KILN_GRAPH_MAP_OPS_H
 #define KILN_GRAPH_MAP_OPS_H

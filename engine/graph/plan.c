@@ -98,7 +98,7 @@ static void find_concats(plan *p, const uint32_t *uses)
             uint32_t from = o->in[k];
             const op *source = at(p, from);
             int writes = !is_leaf(source) && !p->skip[from - 1] && p->place[from].base == from && uses[from] == 1 &&
-                         source->kind != OP_CONCAT;
+                         source->kind != OP_CONCAT && source->kind != OP_CUSTOM; /* whose tensors are dense */
             if (writes) {
                 p->place[from].base = id;
                 p->place[from].shift = column;
@@ -196,7 +196,8 @@ static uint32_t root_of_operand(const plan *p, uint32_t id, uint32_t k)
 static uint32_t in_place_root(const plan *p, uint32_t id)
 {
     const op *o = at(p, id);
-    int elementwise = o->kind == OP_ADD || o->kind == OP_AFFINE || o->kind == OP_ACT || o->kind == OP_MUL;
+    int elementwise =
+        o->kind == OP_ADD || o->kind == OP_AFFINE || o->kind == OP_ACT || o->kind == OP_MUL || o->kind == OP_MAP;
     if (p->skip[id - 1] || p->place[id].base != id) return 0;
     if (o->epilogue.residual) return root_of_operand(p, id, o->n_in - 1);
     for (uint32_t k = 0; elementwise && k < o->n_in; k++) {

@@ -72,11 +72,17 @@ kiln_t record_constant(recording *r, uint32_t dtype, const void *data, uint32_t 
 /* Checks operands by the op's rule (shape_rules.h) and appends it, behind what turns operands into the types of its
  * slots. */
 kiln_t record_op(recording *r, op_kind kind, const op_attr *attr, const kiln_t *in, uint32_t n_in);
+/* Appends an op whose operands, shape and type are known. */
+kiln_t record_append(recording *r, const op *o);
+/* The tensor in this type: itself, or behind a conversion. A weight becomes a tensor. */
+kiln_t record_as(recording *r, kiln_t x, uint32_t dtype);
 /* One more result of the op just recorded, which is `of`; 1 is the first one. */
 kiln_t record_result(recording *r, kiln_t of, uint32_t index, uint32_t dtype, const shape *s);
 /* map() of an expression; `options` may be NULL; least: a shape that the result has at least, or NULL. */
 kiln_t record_map(recording *r, const char *expression, const kiln_t *x, uint32_t n, const kiln_map *options,
                   const shape *least);
+/* Memory that outlives a run: every program that records this name has the same. dtype f32, bf16, f16 or i32. */
+kiln_t record_state(recording *r, const char *name, uint32_t dtype, uint32_t rank, const int64_t *dim);
 kiln_t record_random(recording *r, kiln_t seed, uint32_t kind, uint32_t rank, const int64_t *dim);
 void record_precision_push(recording *r, uint32_t dtype);
 void record_precision_pop(recording *r);

@@ -159,9 +159,11 @@ static int keep_set(recording *r, kiln_weights *set)
     return 1;
 }
 
-/* The type that kernels take a weight in: fp8 becomes f16, which has every number of both kinds. 0: none. */
+/* The type that kernels take a weight in: fp8 becomes f16, which has every number of both kinds; what is stored by
+ * blocks is read as f32. 0: none. */
 static uint32_t weight_type(uint32_t dtype)
 {
+    if (dtype_is_block(dtype)) return KILN_F32;
     if (dtype_is_f8(dtype)) return KILN_F16;
     return dtype == KILN_F32 || dtype == KILN_F16 || dtype == KILN_BF16 ? dtype : 0;
 }
@@ -193,8 +195,8 @@ kiln_t record_weight(recording *r, kiln_weights *set, const char *name, uint32_t
     if (weights_supported(set, name, &why) != KILN_OK) return record_fail(r, why.status, "%s", why.message);
     if (!weight_type(info.dtype))
         return record_fail(r, KILN_ERR_UNSUPPORTED,
-                           "%s: tensor '%s' is of type %s; f32, f16, bf16 and f8 are supported", info.file, name,
-                           dtype_name(info.dtype));
+                           "%s: tensor '%s' is of type %s; f32, f16, bf16, f8 and block types are supported", info.file,
+                           name, dtype_name(info.dtype));
     o.dtype = weight_type(info.dtype);
     if (!keep_set(r, set) || !(o.name = arena_strdup(&r->memory, name))) return no_memory(r);
     weights_mark_used(set, name);
@@ -261,6 +263,16 @@ static uint32_t converted(recording *r, uint32_t id, uint32_t dtype)
     return made.id;
 }
 
+kiln_t record_append(recording *r, const op *o) { return append(r, *o); }
+
+kiln_t record_as(recording *r, kiln_t x, uint32_t dtype)
+{
+    const op *from = recorded(r, x);
+    if (!from || r->failure.status != KILN_OK) return none;
+    if (from->dtype == dtype && !is_leaf_weight(from)) return x;
+    return (kiln_t){.id = converted(r, x.id, dtype)};
+}
+
 /* The type in which a slot takes this operand; 0: as it comes. */
 static uint32_t wanted_type(const recording *r, op_kind kind, uint32_t i, const op *o)
 {
@@ -293,19 +305,27 @@ static int operand_fits(recording *r, op_kind kind, uint32_t i, const op *o)
     return r->failure.status == KILN_OK;
 }
 
-/* Operands of one concatenation, or of a scatter, have one type. */
+/* The one type of all operands of a concatenation, of what is scattered or written into something; 0: each has its own.
+ */
+static uint32_t common_type(const recording *r, const op *o)
+{
+    uint32_t first = r->op[o->in[0] - 1].dtype;
+    if (o->kind == OP_SCATTER || o->kind == OP_STATE_WRITE) return first;
+    if (o->kind != OP_CONCAT) return 0;
+    for (uint32_t i = 1; i < o->n_in; i++)
+        if (r->op[o->in[i] - 1].dtype != first) return record_precision(r);
+    return first;
+}
+
 static int same_types(recording *r, op *o)
 {
-    uint32_t first = r->op[o->in[0] - 1].dtype, all = 1;
-    if (o->kind != OP_CONCAT && o->kind != OP_SCATTER && o->kind != OP_STATE_WRITE) return 1;
-    for (uint32_t i = 1; i < o->n_in; i++)
-        if (!(o->kind != OP_CONCAT && i == 1)) all &= r->op[o->in[i] - 1].dtype == first;
-    for (uint32_t i = 0; i < o->n_in && !all; i++) {
-        uint32_t type = r->op[o->in[i] - 1].dtype, to = o->kind == OP_CONCAT ? record_precision(r) : first;
-        if ((o->kind != OP_CONCAT && i == 1) || type == to) continue;
+    uint32_t to = common_type(r, o);
+    for (uint32_t i = 0; to && i < o->n_in; i++) {
+        uint32_t type = r->op[o->in[i] - 1].dtype;
+        if (op_slot_at(o->kind, i).type == 'i' || type == to) continue;
         if (!is_real(type) || !is_real(to)) {
-            record_fail(r, KILN_ERR_INVALID, "%s of %s and %s; cast() one of them", op_name(o->kind), dtype_name(first),
-                        dtype_name(type == first ? to : type));
+            record_fail(r, KILN_ERR_INVALID, "%s of %s and %s; cast() one of them", op_name(o->kind), dtype_name(type),
+                        dtype_name(to));
             return 0;
         }
         if (!(o->in[i] = converted(r, o->in[i], to))) return 0;
@@ -352,7 +372,7 @@ static int take_operands(recording *r, op *o, const kiln_t *in)
         o->in[i] = type ? converted(r, in[i].id, type) : in[i].id;
         if (!o->in[i]) return 0;
     }
-    return same_types(r, o);
+    return !o->n_in || same_types(r, o);
 }
 
 kiln_t record_op(recording *r, op_kind kind, const op_attr *attr, const kiln_t *in, uint32_t n_in)
@@ -407,6 +427,23 @@ kiln_t record_map(recording *r, const char *expression, const kiln_t *x, uint32_
     kiln_t made = record_op(r, OP_MAP, &a, x, n);
     if (made.id) r->op[made.id - 1].dtype = m.dtype;
     return made;
+}
+
+kiln_t record_state(recording *r, const char *name, uint32_t dtype, uint32_t rank, const int64_t *dim)
+{
+    op o = {.kind = OP_STATE, .dtype = dtype};
+    if (r->failure.status != KILN_OK || !has_name(r, "a state", name)) return none;
+    if (!is_real(dtype) && dtype != KILN_I32)
+        return record_fail(r, KILN_ERR_UNSUPPORTED, "state '%s': type %s; states are f32, bf16, f16 or i32", name,
+                           dtype_name(dtype));
+    if (!has_elements(&o.shape, rank, dim))
+        return record_fail(r, KILN_ERR_INVALID, "state '%s': a shape takes %d dimensions at most, each 1 or more", name,
+                           KILN_MAX_RANK);
+    for (size_t i = 0; i < r->n; i++)
+        if (r->op[i].kind == OP_STATE && strcmp(r->op[i].name, name) == 0)
+            return record_fail(r, KILN_ERR_INVALID, "two states are called '%s'", name);
+    if (!(o.name = arena_strdup(&r->memory, name))) return no_memory(r);
+    return append(r, o);
 }
 
 kiln_t record_random(recording *r, kiln_t seed, uint32_t kind, uint32_t rank, const int64_t *dim)

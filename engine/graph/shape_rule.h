@@ -18,8 +18,8 @@ static inline int is_vector(const shape *s, int64_t n) { return !s || (s->rank =
 int repeats_to(const shape *s, const shape *to);
 
 shape_rule map_rule, norm_rule, rope_rule, softmax_rule, reduce_rule, sort_rule, cumsum_rule, bincount_rule, take_rule,
-    take_along_rule, scatter_rule, state_write_rule;                               /* shape_rules_sequence.c */
+    take_along_rule, scatter_rule, state_write_rule;                                 /* shape_rules_sequence.c */
 shape_rule attention_rule, matmul_rule, linear_transposed_rule, grouped_linear_rule; /* shape_rules_product.c */
-shape_rule conv_rule, interpolate_rule, pool_rule, pad_rule, grid_sample_rule;            /* shape_rules_picture.c */
+shape_rule conv_rule, interpolate_rule, pool_rule, pad_rule, grid_sample_rule;       /* shape_rules_picture.c */
 
 #endif

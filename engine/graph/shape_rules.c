@@ -1,4 +1,5 @@
 /* shape_rules.c - one rule per op, in a table; each mistake a recorder can make has its message here. */
+#include "graph/custom_call.h"
 #include "graph/shape_rule.h"
 #include "graph/shape_rules.h"
 
@@ -294,6 +295,7 @@ uint64_t flops_of_op(op_kind kind, const op_attr *attr, const shape *const *in, 
     case OP_GROUPED_LINEAR: return times(2 * (uint64_t)shape_count(in[0]), in[1]->dim[1]);
     case OP_MATMUL: return times(2 * (uint64_t)shape_count(out), last_dimension(in[0]));
     case OP_ATTENTION: return attention_flops(attr, in, n_in, out);
+    case OP_CUSTOM: return custom_flops(attr->custom, in, n_in, out);
     default: return 0;
     }
 }

@@ -13,7 +13,8 @@ static int within(const int32_t *v, uint32_t n, int32_t least)
 /* torch: (size - 1) stride - before - after + dilation (kernel - 1) + output_pad + 1 */
 static int64_t conv_transposed_size(const conv_attr *c, uint32_t i, int64_t size, int64_t kernel)
 {
-    return (size - 1) * c->stride[i] - c->before[i] - c->after[i] + c->dilation[i] * (kernel - 1) + c->output_pad[i] + 1;
+    return (size - 1) * c->stride[i] - c->before[i] - c->after[i] + c->dilation[i] * (kernel - 1) + c->output_pad[i] +
+           1;
 }
 static int64_t conv_size(const conv_attr *c, uint32_t i, int64_t size, int64_t kernel)
 {
@@ -27,8 +28,10 @@ static kiln_status conv_numbers(const conv_attr *c, error *e)
     if (!within(c->stride, c->rank, 1) || !within(c->dilation, c->rank, 1) || !within(c->before, c->rank, 0) ||
         !within(c->after, c->rank, 0) || !within(c->output_pad, c->rank, 0) || c->groups < 1)
         return error_set(e, KILN_ERR_INVALID,
-                         "conv: stride, dilation and groups must be 1 or more, padding 0 or more, all %d at most", LARGEST);
-    if (c->pad_mode > KILN_PAD_CIRCULAR) return error_set(e, KILN_ERR_INVALID, "conv: no padding has number %u", c->pad_mode);
+                         "conv: stride, dilation and groups must be 1 or more, padding 0 or more, all %d at most",
+                         LARGEST);
+    if (c->pad_mode > KILN_PAD_CIRCULAR)
+        return error_set(e, KILN_ERR_INVALID, "conv: no padding has number %u", c->pad_mode);
     if (c->transposed && c->pad_mode != KILN_PAD_ZERO)
         return error_set(e, KILN_ERR_INVALID, "conv: a transposed one pads with zeros");
     for (uint32_t i = 0; i < c->rank; i++)
@@ -57,7 +60,8 @@ kiln_status conv_rule(const op_attr *a, const shape *const *in, uint32_t n, shap
             columns = c->transposed ? w->dim[1] * c->groups : w->dim[0];
     if (channels != in_w || channels % c->groups || columns % c->groups)
         return wrong_shapes(e, "conv: x's channels, w and the groups do not fit together", x, w);
-    if (!is_vector(in[2], columns)) return wrong_shapes(e, "conv: bias must have one number an output channel", w, in[2]);
+    if (!is_vector(in[2], columns))
+        return wrong_shapes(e, "conv: bias must have one number an output channel", w, in[2]);
     *out = *x;
     out->dim[out->rank - 1] = columns;
     for (uint32_t i = 0; i < c->rank; i++) {
@@ -93,8 +97,8 @@ kiln_status pool_rule(const op_attr *a, const shape *const *in, uint32_t n, shap
         return wrong_shapes(e, "pool takes x [N,...,C] of its rank, 1 to 3", in[0], NULL);
     if (!within(p->size, p->rank, 1) || !within(p->stride, p->rank, 1) || !within(p->before, p->rank, 0) ||
         !within(p->after, p->rank, 0))
-        return error_set(e, KILN_ERR_INVALID, "pool: window and stride must be 1 or more, padding 0 or more, all %d at most",
-                         LARGEST);
+        return error_set(e, KILN_ERR_INVALID,
+                         "pool: window and stride must be 1 or more, padding 0 or more, all %d at most", LARGEST);
     *out = *in[0];
     for (uint32_t i = 0; i < p->rank; i++) {
         int64_t room = in[0]->dim[1 + i] + p->before[i] + p->after[i] - p->size[i];
@@ -109,7 +113,8 @@ kiln_status pool_rule(const op_attr *a, const shape *const *in, uint32_t n, shap
 kiln_status pad_rule(const op_attr *a, const shape *const *in, uint32_t n, shape *out, error *e)
 {
     (void)n;
-    if (a->pad.mode > KILN_PAD_CIRCULAR) return error_set(e, KILN_ERR_INVALID, "pad: no padding has number %u", a->pad.mode);
+    if (a->pad.mode > KILN_PAD_CIRCULAR)
+        return error_set(e, KILN_ERR_INVALID, "pad: no padding has number %u", a->pad.mode);
     *out = *in[0];
     for (uint32_t i = 0; i < out->rank; i++) {
         int64_t before = a->pad.before[i], after = a->pad.after[i];

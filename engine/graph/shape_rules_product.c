@@ -4,7 +4,10 @@
 enum { Q, K, V, MASK, OFFSET, KEY_LENGTH, Q_SEGMENT, K_SEGMENT, KEY_POSITION, TABLE, SINKS, PAGES, ATTENTION_OPERANDS };
 
 /* i32 [1] or [N] */
-static int is_by_sequence(const shape *s, int64_t n) { return !s || (s->rank == 1 && (s->dim[0] == 1 || s->dim[0] == n)); }
+static int is_by_sequence(const shape *s, int64_t n)
+{
+    return !s || (s->rank == 1 && (s->dim[0] == 1 || s->dim[0] == n));
+}
 /* i32 [1 or N,T] */
 static int is_by_place(const shape *s, int64_t n, int64_t t)
 {
@@ -18,7 +21,8 @@ static kiln_status attention_places(const shape *const *in, int64_t heads, int64
     if (m && (m->rank != 4 || (m->dim[0] != 1 && m->dim[0] != n) || (m->dim[1] != 1 && m->dim[1] != heads) ||
               m->dim[2] != queries || m->dim[3] != keys))
         return wrong_shapes(e, "attention: mask must be [1 or N, 1 or heads, Tq, Tk]", in[Q], m);
-    if (!is_by_sequence(in[OFFSET], n)) return wrong_shapes(e, "attention: offset must be [1] or [N]", in[Q], in[OFFSET]);
+    if (!is_by_sequence(in[OFFSET], n))
+        return wrong_shapes(e, "attention: offset must be [1] or [N]", in[Q], in[OFFSET]);
     if (!is_by_sequence(in[KEY_LENGTH], n))
         return wrong_shapes(e, "attention: key_length must be [1] or [N]", in[Q], in[KEY_LENGTH]);
     if (!in[Q_SEGMENT] != !in[K_SEGMENT])
@@ -39,8 +43,9 @@ static kiln_status attention_numbers(const attention_attr *a, const shape *const
     if (!(a->softcap >= 0)) return error_set(e, KILN_ERR_INVALID, "attention: a softcap is 0 or more");
     if (a->window && (a->left < 0 || a->right < 0))
         return error_set(e, KILN_ERR_INVALID, "attention: a window reaches 0 or more to the left and right");
-    if (in[TABLE] && (in[TABLE]->dim[0] < (a->bidirectional ? 4 : 2) || in[TABLE]->dim[0] % (a->bidirectional ? 4 : 2) ||
-                      a->max_distance <= in[TABLE]->dim[0] / (a->bidirectional ? 4 : 2)))
+    if (in[TABLE] &&
+        (in[TABLE]->dim[0] < (a->bidirectional ? 4 : 2) || in[TABLE]->dim[0] % (a->bidirectional ? 4 : 2) ||
+         a->max_distance <= in[TABLE]->dim[0] / (a->bidirectional ? 4 : 2)))
         return error_set(e, KILN_ERR_INVALID,
                          "attention: %lld buckets and a max_distance of %lld make no table of biases",
                          (long long)in[TABLE]->dim[0], (long long)a->max_distance);

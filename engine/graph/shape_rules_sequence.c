@@ -27,11 +27,12 @@ static int widen(shape *out, const shape *s)
 
 kiln_status map_rule(const op_attr *a, const shape *const *in, uint32_t n, shape *out, error *e)
 {
-    *out = a->map.least;
+    const shape *least = &a->map.least;
+    if (least->rank && !repeats_to(in[0], least))
+        return wrong_shapes(e, "expand: x does not broadcast to that shape", in[0], least);
+    *out = *least;
     for (uint32_t i = 0; i < n; i++)
         if (!widen(out, in[i])) return wrong_shapes(e, "map: operands do not broadcast to one shape", out, in[i]);
-    if (a->map.least.rank && out->rank != a->map.least.rank)
-        return wrong_shapes(e, "expand: x does not broadcast to that shape", in[0], &a->map.least);
     return KILN_OK;
 }
 

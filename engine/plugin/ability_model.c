@@ -150,6 +150,7 @@ static void hash_model(hasher *h, const kiln_model *m, kiln_ctx *c)
         hash_text(h, value_api.object_fingerprint(range_at(m, i)->model));
     }
     if (m->mask_rule) hash_text(h, "mask rule"), hash_text(h, m->mask_rule->identity);
+    if (m->windows) hash_text(h, "windows"), hash_text(h, m->windows->identity);
 }
 
 /* ---- MODEL ---- */
@@ -187,6 +188,8 @@ static kiln_status check_model(kiln_ctx *c, const kiln_model *m)
                          f->channels);
     if (m->mask_rule && (!KILN_HAS(kiln_mask_rule, m->mask_rule, at) || !m->mask_rule->identity || !m->mask_rule->at))
         return incomplete(c, "mask rule of a MODEL", "size, identity or at()"), KILN_ERR_BUG;
+    if (m->windows && (!KILN_HAS(kiln_windows, m->windows, noise) || !m->windows->identity || !m->windows->at))
+        return incomplete(c, "windows of a MODEL", "size, identity or at()"), KILN_ERR_BUG;
     if (m->n_range && !KILN_HAS(kiln_model_range, m->range, model))
         return incomplete(c, "range of a MODEL", "size (.size = sizeof)"), KILN_ERR_BUG;
     for (size_t i = 0; i < m->n_range; i++)

@@ -1,8 +1,9 @@
 /* ability_ops.c - "kiln.ops/1": the recorder, planner and runner behind the public table. */
-#include "backend/runtime.h"
+#include "backend/states.h"
 #include "plugin/abilities.h"
 #include "plugin/ctx.h"
 #include "plugin/ops_record.h"
+#include "plugin/ops_states.h"
 
 #include <string.h>
 
@@ -188,6 +189,12 @@ static kiln_t timestep_embedding(kiln_program *p, kiln_t t, int64_t dim, const k
     return op1(p, OP_TIMESTEP, &a, t);
 }
 
+static kiln_status sizeless(kiln_ctx *c, const char *function, const char *type)
+{
+    return error_set(ctx_error(c), KILN_ERR_BUG, "%s: a %s that does not say its size; set .size = sizeof(%s) first",
+                     function, type, type);
+}
+
 static kiln_status plan_program(kiln_ctx *c, kiln_program *p, kiln_program_info *info)
 {
     TRY(program_plan(p, ctx_error(c)));
@@ -201,6 +208,15 @@ static kiln_status run_program(kiln_ctx *c, kiln_program *p, const kiln_bind *in
 {
     if (ctx_estimating(c)) return program_estimate(p, in, n_in, out, n_out, ctx_error(c));
     return program_run(p, in, n_in, out, n_out, call_cancelled, c, ctx_error(c));
+}
+
+static kiln_status run_with(kiln_ctx *c, kiln_program *p, const kiln_run *given)
+{
+    kiln_run r;
+    if (!KILN_READ(&r, given, n_out)) return sizeless(c, "run_with", "kiln_run");
+    program_binds binds = {.states = r.states, .in = r.in, .out = r.out, .n_in = r.n_in, .n_out = r.n_out};
+    if (ctx_estimating(c)) return program_estimate_with(p, &binds, ctx_error(c));
+    return program_run_with(p, &binds, call_cancelled, c, ctx_error(c));
 }
 
 static int fits(kiln_ctx *c, const kiln_program *p)
@@ -217,12 +233,6 @@ static kiln_status bad_vector(kiln_ctx *c, const char *name)
 {
     return error_set(ctx_error(c), KILN_ERR_INVALID, "%s: a vector is missing, or an area lies outside its picture",
                      name);
-}
-
-static kiln_status sizeless(kiln_ctx *c, const char *function, const char *type)
-{
-    return error_set(ctx_error(c), KILN_ERR_BUG, "%s: a %s that does not say its size; set .size = sizeof(%s) first",
-                     function, type, type);
 }
 
 static kiln_status too_many(kiln_ctx *c, uint32_t terms)
@@ -415,4 +425,16 @@ const kiln_ops ops_api = {
     .pool = ops_record_pool,
     .pad = ops_record_pad,
     .grid_sample = ops_record_grid_sample,
+    .state = ops_record_state,
+    .state_write = ops_record_state_write,
+    .states_new = ops_states_new,
+    .states_fork = ops_states_fork,
+    .states_free = states_unref,
+    .states_clear = states_clear,
+    .states_bytes = states_bytes,
+    .states_save = ops_states_save,
+    .states_load = ops_states_load,
+    .run_with = run_with,
+    .register_op = op_kind_register,
+    .custom = ops_record_custom,
 };

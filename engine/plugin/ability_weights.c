@@ -26,6 +26,18 @@ static kiln_weights *view(kiln_ctx *c, kiln_weights *base, const kiln_weight_rul
 {
     return weights_view(base, rule, n, ctx_error(c));
 }
+static kiln_weights *overlay(kiln_ctx *c, kiln_weights *base, kiln_weights *over)
+{
+    return weights_overlay(base, over, ctx_error(c));
+}
+static kiln_weights *open_source(kiln_ctx *c, const kiln_weight_source *s)
+{
+    return weights_open_source(s, ctx_error(c));
+}
+static kiln_weights *make(kiln_ctx *c, const char *name, const kiln_weight_tensor *tensor, size_t n)
+{
+    return weights_make(name, tensor, n, ctx_error(c));
+}
 static kiln_weights *patch(kiln_ctx *c, kiln_weights *base, const kiln_weight_patch *p, size_t n)
 {
     return weights_patch(base, p, n, ctx_error(c));
@@ -80,4 +92,10 @@ const kiln_weights_api weights_api = {
     .unused = weights_unused,
     .patch = patch,
     .write = write_file,
+    .metadata = weights_metadata,
+    .metadata_at = weights_metadata_at,
+    .metadata_item = weights_metadata_item,
+    .overlay = overlay,
+    .open_source = open_source,
+    .make = make,
 };

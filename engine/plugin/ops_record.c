@@ -2,6 +2,7 @@
 #include "plugin/ops_record.h"
 
 #include "backend/runtime.h"
+#include "graph/custom.h"
 
 #include <math.h>
 #include <string.h>
@@ -15,7 +16,10 @@ static kiln_t sizeless(kiln_program *p, const char *name, const char *type)
 
 static int32_t one_if_zero(int32_t v) { return v == 0 ? 1 : v; }
 
-static kiln_t op1(kiln_program *p, op_kind kind, const op_attr *a, kiln_t x) { return record_op(of(p), kind, a, &x, 1); }
+static kiln_t op1(kiln_program *p, op_kind kind, const op_attr *a, kiln_t x)
+{
+    return record_op(of(p), kind, a, &x, 1);
+}
 
 /* ---- attention ---- */
 
@@ -57,8 +61,9 @@ kiln_t ops_record_attention(kiln_program *p, kiln_t q, kiln_t k, kiln_t v, const
                                .right = o.right,
                                .max_distance = o.max_distance,
                                .softcap = o.softcap}};
-    kiln_t in[] = {q,           k,           v,           o.mask,         o.offset,     o.key_length,
-                   o.q_segment, o.k_segment, o.key_position, o.bias_table, o.sinks, o.pages};
+    kiln_t in[] = {
+        q,       k,      v, o.mask, o.offset, o.key_length, o.q_segment, o.k_segment, o.key_position, o.bias_table,
+        o.sinks, o.pages};
     uint32_t n = last_given(in, sizeof in / sizeof in[0]);
     if (o.lse) *o.lse = (kiln_t){0};
     kiln_t made = record_op(of(p), OP_ATTENTION, &a, in, n < 4 ? 4 : n);
@@ -129,8 +134,7 @@ kiln_t ops_record_rope(kiln_program *p, kiln_t x, const kiln_rope *given)
     const op *from = recorded(of(p), x);
     if (!KILN_READ(&o, given, sin)) return sizeless(p, "rope", "kiln_rope");
     int64_t width = from && from->shape.rank == 3 && o.heads > 0 ? from->shape.dim[2] / o.heads : 0;
-    op_attr a = {
-        .rope = {.heads = o.heads, .rotary = o.rotary ? o.rotary : width, .interleaved = o.interleaved != 0}};
+    op_attr a = {.rope = {.heads = o.heads, .rotary = o.rotary ? o.rotary : width, .interleaved = o.interleaved != 0}};
     return record_op(of(p), OP_ROPE, &a, (const kiln_t[]){x, o.cos, o.sin}, 3);
 }
 
@@ -247,11 +251,9 @@ kiln_t ops_record_interpolate(kiln_program *p, kiln_t x, const kiln_interpolate 
 {
     kiln_interpolate o;
     if (!KILN_READ(&o, given, w)) return sizeless(p, "interpolate", "kiln_interpolate");
-    op_attr a = {.interpolate = {.mode = o.mode,
-                            .align_corners = o.align_corners != 0,
-                            .antialias = o.antialias != 0,
-                            .h = o.h,
-                            .w = o.w}};
+    op_attr a = {
+        .interpolate = {
+            .mode = o.mode, .align_corners = o.align_corners != 0, .antialias = o.antialias != 0, .h = o.h, .w = o.w}};
     return op1(p, OP_INTERPOLATE, &a, x);
 }
 
@@ -283,4 +285,24 @@ kiln_t ops_record_grid_sample(kiln_program *p, kiln_t x, kiln_t grid, const kiln
     if (!KILN_READ(&o, given, align_corners)) return sizeless(p, "grid_sample", "kiln_grid_sample");
     op_attr a = {.grid_sample = {.mode = o.mode, .padding = o.padding, .align_corners = o.align_corners != 0}};
     return record_op(of(p), OP_GRID_SAMPLE, &a, (const kiln_t[]){x, grid}, 2);
+}
+
+kiln_t ops_record_custom(kiln_program *p, const kiln_op_kind *kind, const kiln_t *x, uint32_t n, const void *attributes,
+                         size_t attribute_bytes, kiln_t *more)
+{
+    return record_custom(
+        of(p), &(custom_what){.kind = kind, .attributes = attributes, .attribute_bytes = attribute_bytes}, x, n, more);
+}
+
+/* ---- state ---- */
+
+kiln_t ops_record_state(kiln_program *p, const char *name, uint32_t dtype, uint32_t rank, const int64_t *dim)
+{
+    return record_state(of(p), name, dtype, rank, dim);
+}
+
+kiln_t ops_record_state_write(kiln_program *p, kiln_t state, uint32_t axis, kiln_t offset, kiln_t x)
+{
+    return record_op(of(p), OP_STATE_WRITE, &(op_attr){.state_write = {.axis = axis}},
+                     (const kiln_t[]){state, offset, x}, 3);
 }

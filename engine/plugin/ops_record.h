@@ -34,5 +34,9 @@ kiln_t ops_record_pool(kiln_program *p, kiln_t x, const kiln_pool *o);
 kiln_t ops_record_pad(kiln_program *p, kiln_t x, const int64_t *before, const int64_t *after, uint32_t mode,
                       float value);
 kiln_t ops_record_grid_sample(kiln_program *p, kiln_t x, kiln_t grid, const kiln_grid_sample *o);
+kiln_t ops_record_custom(kiln_program *p, const kiln_op_kind *kind, const kiln_t *x, uint32_t n, const void *attributes,
+                         size_t attribute_bytes, kiln_t *more);
+kiln_t ops_record_state(kiln_program *p, const char *name, uint32_t dtype, uint32_t rank, const int64_t *dim);
+kiln_t ops_record_state_write(kiln_program *p, kiln_t state, uint32_t axis, kiln_t offset, kiln_t x);
 
 #endif

@@ -2,6 +2,7 @@
  * Rows are added while plugins open, one thread, and only read afterwards.
  */
 #include "base/memory_alloc.h"
+#include "graph/custom_call.h"
 #include "param/param_rows.h"
 #include "plugin/abilities.h"
 
@@ -22,7 +23,7 @@ static struct {
     size_t n;
 } table;
 
-enum { KIND_FAMILY = 1, KIND_SAMPLER, KIND_SCHEDULE, KIND_STORED, KIND_ABILITY, KIND_TYPE };
+enum { KIND_FAMILY = 1, KIND_SAMPLER, KIND_SCHEDULE, KIND_STORED, KIND_ABILITY, KIND_TYPE, KIND_OP };
 
 static const char *owner, *owner_data;
 static char fault[512];
@@ -205,6 +206,23 @@ kiln_status stored_type_register(const kiln_stored_type *t)
     return add(KIND_STORED, "stored type", t, t->type);
 }
 const kiln_stored_type *stored_type_find(const char *type) { return named(KIND_STORED, type); }
+
+/* ---- ops of "kiln.ops/1" ---- */
+
+kiln_status op_kind_register(const kiln_op_kind *k)
+{
+    error why = {0};
+    if (custom_kind_check(k, &why) != KILN_OK) return registry_fail(why.status, "%s", why.message);
+    return add(KIND_OP, "op", k, k->name);
+}
+
+const kiln_op_kind *op_kind_of(const char *owner_id, size_t i)
+{
+    for (size_t k = 0; k < table.n; k++)
+        if (table.row[k].kind == KIND_OP && strcmp(table.row[k].owner, owner_id) == 0 && i-- == 0)
+            return table.row[k].row;
+    return NULL;
+}
 
 /* ---- types of "kiln.types/1" (kiln's own, and the rest of the ability, are in value_types.c) ---- */
 

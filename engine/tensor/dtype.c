@@ -1,33 +1,70 @@
 /* dtype.c - see dtype.h. */
 #include "tensor/dtype.h"
 
+#include "base/checked.h"
 #include "tensor/dtype_fast.h"
 
 #include <math.h>
 #include <string.h>
 
-static const struct {
+typedef struct {
     uint32_t dtype;
-    size_t size;
+    uint32_t elements, bytes; /* of a block; 1 element: not stored by blocks */
     const char *name;
-} rows[] = {
-    {KILN_F32, 4, "f32"},         {KILN_F16, 2, "f16"},         {KILN_BF16, 2, "bf16"}, {KILN_U8, 1, "u8"},
-    {KILN_I32, 4, "i32"},         {KILN_I64, 8, "i64"},         {KILN_F64, 8, "f64"},   {KILN_BOOL8, 1, "bool"},
-    {KILN_F8_E4M3, 1, "f8_e4m3"}, {KILN_F8_E5M2, 1, "f8_e5m2"},
+} dtype_row;
+
+static const dtype_row rows[] = {
+    {KILN_F32, 1, 4, "f32"},         {KILN_F16, 1, 2, "f16"},
+    {KILN_BF16, 1, 2, "bf16"},       {KILN_U8, 1, 1, "u8"},
+    {KILN_I32, 1, 4, "i32"},         {KILN_I64, 1, 8, "i64"},
+    {KILN_F64, 1, 8, "f64"},         {KILN_BOOL8, 1, 1, "bool"},
+    {KILN_F8_E4M3, 1, 1, "f8_e4m3"}, {KILN_F8_E5M2, 1, 1, "f8_e5m2"},
+    {KILN_Q4_0, 32, 18, "q4_0"},     {KILN_Q4_1, 32, 20, "q4_1"},
+    {KILN_Q5_0, 32, 22, "q5_0"},     {KILN_Q5_1, 32, 24, "q5_1"},
+    {KILN_Q8_0, 32, 34, "q8_0"},     {KILN_Q2_K, 256, 84, "q2_k"},
+    {KILN_Q3_K, 256, 110, "q3_k"},   {KILN_Q4_K, 256, 144, "q4_k"},
+    {KILN_Q5_K, 256, 176, "q5_k"},   {KILN_Q6_K, 256, 210, "q6_k"},
+    {KILN_IQ4_NL, 32, 18, "iq4_nl"}, {KILN_IQ4_XS, 256, 136, "iq4_xs"},
+    {KILN_MXFP4, 32, 17, "mxfp4"},   {KILN_NVFP4, 64, 36, "nvfp4"},
 };
+
+static const dtype_row *row_of(uint32_t dtype)
+{
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (rows[i].dtype == dtype) return &rows[i];
+    return NULL;
+}
 
 size_t dtype_size(uint32_t dtype)
 {
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        if (rows[i].dtype == dtype) return rows[i].size;
-    return 0;
+    const dtype_row *r = row_of(dtype);
+    return r && r->elements == 1 ? r->bytes : 0;
+}
+
+size_t dtype_block(uint32_t dtype)
+{
+    const dtype_row *r = row_of(dtype);
+    return r ? r->elements : 0;
+}
+
+size_t dtype_block_bytes(uint32_t dtype)
+{
+    const dtype_row *r = row_of(dtype);
+    return r ? r->bytes : 0;
+}
+
+int dtype_is_block(uint32_t dtype) { return dtype_block(dtype) > 1; }
+
+int dtype_bytes(uint32_t dtype, size_t n, size_t *bytes)
+{
+    const dtype_row *r = row_of(dtype);
+    return r && n % r->elements == 0 && checked_mul_size(n / r->elements, r->bytes, bytes);
 }
 
 const char *dtype_name(uint32_t dtype)
 {
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        if (rows[i].dtype == dtype) return rows[i].name;
-    return "?";
+    const dtype_row *r = row_of(dtype);
+    return r ? r->name : "?";
 }
 
 uint32_t dtype_from_name(const char *name)

@@ -4,9 +4,17 @@
 
 #include "kiln/plugin.h"
 
-size_t dtype_size(uint32_t dtype);          /* bytes; 0 for an unknown one */
+size_t dtype_size(uint32_t dtype);          /* bytes of an element; 0 for an unknown one and for one stored by blocks */
 const char *dtype_name(uint32_t dtype);     /* "f32"; "?" for an unknown one */
 uint32_t dtype_from_name(const char *name); /* "f32", "bf16", ...; 0: unknown */
+
+/* Types of weights that are stored by blocks (block.h), and all others as blocks of one element. A row of a tensor is
+ * whole blocks. */
+int dtype_is_block(uint32_t dtype);
+size_t dtype_block(uint32_t dtype);       /* elements; 0 for an unknown type */
+size_t dtype_block_bytes(uint32_t dtype); /* likewise */
+/* Bytes of n elements, which are whole blocks. 0: they are not, the type is unknown, or it overflows. */
+int dtype_bytes(uint32_t dtype, size_t n, size_t *bytes);
 
 /* Rows of n elements; src may have any alignment. Rounding is to nearest even, NaN stays NaN. The
  * fast paths are chosen by what the processor has and equal the plain ones bit for bit. [any] */

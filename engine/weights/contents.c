@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "base/memory_alloc.h"
 #include "tensor/dtype.h"
-#include "weights/set.h"
+#include "weights/derived.h"
 
 #include <string.h>
 #include <sys/mman.h>
@@ -19,7 +19,7 @@
 const void *weights_bytes(const kiln_weights *w, const char *name, kiln_weight_info *info)
 {
     const weights_entry *x = weights_entry_of(w, name);
-    if (!x || x->transposed || x->patch || !x->dtype) return NULL;
+    if (!x || x->transposed || weights_is_computed(x) || !x->dtype) return NULL;
     if (info) weights_describe(x, info);
     return weights_data(x);
 }
@@ -28,10 +28,11 @@ static kiln_status supported(const weights_entry *x, error *e)
 {
     if (x->dtype) return KILN_OK;
     if (x->scale)
-        return error_set(e, KILN_ERR_UNSUPPORTED,
-                         "%s: tensor '%.200s' is %s with a scale ('%.200s'), which kiln does not apply yet; convert it "
-                         "to F16 or BF16, or take a file in plain fp8",
-                         x->file->map.path, x->name, x->type_name, x->scale);
+        return error_set(
+            e, KILN_ERR_UNSUPPORTED,
+            "%s: tensor '%.200s' is %s that '%.200s' belongs to, in a form that kiln does not know; convert "
+            "it to F16 or BF16, or take a file in plain fp8",
+            x->file->map.path, x->name, x->type_name, x->scale);
     return error_set(
         e, KILN_ERR_UNSUPPORTED,
         "%s: tensor '%.200s' is of type %s, which kiln does not compute with; convert it to F32, F16 or BF16",
@@ -41,7 +42,7 @@ static kiln_status supported(const weights_entry *x, error *e)
 kiln_status weights_usable(const weights_entry *x, error *e)
 {
     TRY(supported(x, e));
-    return file_map_unchanged(&x->file->map, e);
+    return weights_file_unchanged(x->file, e);
 }
 
 kiln_status weights_supported(const kiln_weights *w, const char *name, error *e)
@@ -54,7 +55,8 @@ const char *weights_type_name(const kiln_weights *w, const char *name)
 {
     const weights_entry *x = weights_entry_of(w, name);
     if (!x) return "?";
-    return x->dtype ? dtype_name(x->dtype) : x->scale ? "f8 scaled" : x->type_name;
+    if (x->derived && x->derived->kind == DERIVED_SCALED) return x->type_name;
+    return x->dtype ? dtype_name(x->dtype) : x->scale ? "unknown scale" : x->type_name;
 }
 
 enum { AROUND = 128 << 10 }; /* twice what a fault brings in at once */
@@ -68,29 +70,41 @@ static void advise(const weights_entry *x, size_t around, int advice)
     begin = begin - first > around ? begin - around : first;
     end = last - end > around ? end + around : last;
     begin = begin / page * page;
-    if (x->file->map.data && end > begin) madvise((void *)begin, end - begin, advice); /* only ever a hint */
+    if (!x->file->memory && x->file->map.data && end > begin)
+        madvise((void *)begin, end - begin, advice); /* only ever a hint */
 }
 
-static kiln_status entry_unchanged(const weights_entry *x, error *e)
+static kiln_status entry_unchanged(void *arg, const weights_entry *x, error *e)
 {
-    if (!x->patch) return file_map_unchanged(&x->file->map, e);
-    TRY(entry_unchanged(x->patch->base, e));
-    for (const patch_term *t = x->patch->term; t; t = t->next)
-        for (uint32_t i = 0; i < t->n_from; i++)
-            if (t->from[i]) TRY(entry_unchanged(t->from[i], e));
-    return KILN_OK;
+    return weights_is_computed(x) ? weights_each_part(x, entry_unchanged, arg, e) : weights_file_unchanged(x->file, e);
 }
 
 kiln_status weights_unchanged(const kiln_weights *w, const char *name, error *e)
 {
     const weights_entry *x = weights_entry_of(w, name);
-    return x ? entry_unchanged(x, e) : weights_missing(w, name, e);
+    return x ? entry_unchanged(NULL, x, e) : weights_missing(w, name, e);
+}
+
+const weights_file *weights_nth_file(const kiln_weights *w, size_t i)
+{
+    for (; w; w = w->base) {
+        const weights_file *f;
+        size_t n = 0;
+        for (; w->over && (f = weights_nth_file(w->over, n)); n++)
+            if (n == i) return f;
+        i -= n;
+        if (i < w->n_file) return &w->file[i];
+        i -= w->n_file;
+    }
+    return NULL;
 }
 
 const file_map *weights_file_at(const kiln_weights *w, size_t i)
 {
-    while (w->base) w = w->base;
-    return i < w->n_file ? &w->file[i].map : NULL;
+    const weights_file *f;
+    for (size_t k = 0; (f = weights_nth_file(w, k)); k++)
+        if (!f->memory && i-- == 0) return &f->map;
+    return NULL;
 }
 
 const void *weights_map(const kiln_weights *w, const char *name, error *e)
@@ -102,46 +116,47 @@ const void *weights_map(const kiln_weights *w, const char *name, error *e)
         return error_set(e, KILN_ERR_UNSUPPORTED,
                          "%s: tensor '%.200s' is a transposed view and has no bytes of its own", w->path, name),
                NULL;
-    if (x->patch)
-        return error_set(e, KILN_ERR_UNSUPPORTED, "%s: tensor '%.200s' is patched and has no bytes of its own", w->path,
-                         name),
+    if (weights_is_computed(x))
+        return error_set(e, KILN_ERR_UNSUPPORTED, "%s: tensor '%.200s' is %s and has no bytes of its own", w->path,
+                         name, x->patch ? "patched" : "made of several"),
                NULL;
     weights_mark_entry(w, x);
     return weights_data(x);
 }
 
-/* A patched tensor's files are those of its base and its factors. */
-static void advise_all(const weights_entry *x, size_t around, int advice)
+typedef struct {
+    size_t around;
+    int advice;
+} hint;
+
+/* A computed tensor's files are those of what it is made of. */
+static kiln_status advise_all(void *arg, const weights_entry *x, error *e)
 {
-    if (!x->patch) {
-        advise(x, around, advice);
-        return;
-    }
-    advise_all(x->patch->base, around, advice);
-    for (const patch_term *t = x->patch->term; t; t = t->next)
-        for (uint32_t i = 0; i < t->n_from; i++)
-            if (t->from[i]) advise_all(t->from[i], around, advice);
+    const hint *h = arg;
+    if (weights_is_computed(x)) return weights_each_part(x, advise_all, arg, e);
+    advise(x, h->around, h->advice);
+    return KILN_OK;
 }
 
 void weights_will_need(const kiln_weights *w, const char *name)
 {
     const weights_entry *x = weights_entry_of(w, name);
-    if (x) advise_all(x, 0, MADV_WILLNEED);
+    if (x) advise_all(&(hint){0, MADV_WILLNEED}, x, NULL);
 }
 
 void weights_release_pages(const kiln_weights *w, const char *name)
 {
     const weights_entry *x = weights_entry_of(w, name);
-    if (x) advise_all(x, AROUND, MADV_DONTNEED);
+    if (x) advise_all(&(hint){AROUND, MADV_DONTNEED}, x, NULL);
 }
 
 /* ---- texts ---- */
 
 int weights_note_at(const kiln_weights *w, size_t i, const char **key, const char **value)
 {
-    while (w->base) w = w->base;
-    for (size_t k = 0; k < w->n_file; i -= w->file[k++].header.n_note) {
-        const safetensors_header *h = &w->file[k].header;
+    const weights_file *f;
+    for (size_t k = 0; (f = weights_nth_file(w, k)); i -= f->header.n_note, k++) {
+        const safetensors_header *h = &f->header;
         if (i >= h->n_note) continue;
         *key = h->note[i].key;
         *value = h->note[i].value;
@@ -157,8 +172,8 @@ static const char *metadata(const kiln_weights *w, const char *path, const char 
 {
     const char *key = mark + sizeof metadata_mark - 1;
     size_t prefix = (size_t)(mark - path);
-    for (size_t i = 0; i < w->n_file; i++) {
-        const weights_file *f = &w->file[i];
+    const weights_file *f;
+    for (size_t i = 0; (f = weights_nth_file(w, i)); i++) {
         if (strlen(f->prefix) != prefix || strncmp(f->prefix, path, prefix) != 0) continue;
         for (size_t k = 0; k < f->header.n_note; k++)
             if (strcmp(f->header.note[k].key, key) == 0) {
@@ -216,9 +231,12 @@ static text_entry *load_text(kiln_weights *w, const char *path)
 const char *weights_text(const kiln_weights *set, const char *path, size_t *n)
 {
     kiln_weights *w = (kiln_weights *)(uintptr_t)set;
-    while (w->base) w = w->base;
     const char *mark = strstr(path, metadata_mark);
     if (mark && (mark == path || mark[-1] == '/')) return metadata(w, path, mark, n);
+    for (; w->base; w = w->base) {
+        const char *text = w->over ? weights_text(w->over, path, n) : NULL;
+        if (text) return text;
+    }
     if (!w->root || !plain_path(path)) return NULL;
     pthread_mutex_lock(&w->lock);
     text_entry *t = find_text(w, path);
@@ -232,6 +250,7 @@ const char *weights_text(const kiln_weights *set, const char *path, size_t *n)
 
 static kiln_status content_of(const weights_file *f, digest *out, error *e)
 {
+    if (f->memory) return *out = f->memory->content, KILN_OK;
     file_list *seen = file_list_new();
     if (!seen) return error_set(e, KILN_ERR_NOMEM, "%s: out of memory", f->map.path);
     kiln_status status = file_digest_seen(f->map.path, seen, out, e); /* remembered by file */
@@ -280,7 +299,7 @@ static kiln_status hash_change(hasher *h, const patch_term *t, error *e)
 
 static kiln_status hash_patch(hasher *h, const weights_patched *p, error *e)
 {
-    hash_text(h, "patched");
+    hash_text(h, "patched 2"); /* 1: each product of a sum rounded by itself */
     TRY(hash_entry(h, p->base, e));
     for (const patch_term *t = p->term; t; t = t->next) {
         if (t->change) {
@@ -295,12 +314,42 @@ static kiln_status hash_patch(hasher *h, const weights_patched *p, error *e)
     return KILN_OK;
 }
 
+typedef struct {
+    hasher *h;
+} parts_hash;
+
+static kiln_status hash_part(void *arg, const weights_entry *x, error *e)
+{
+    return hash_entry(((parts_hash *)arg)->h, x, e);
+}
+
+static kiln_status hash_derived(hasher *h, const weights_entry *x, error *e)
+{
+    const weights_derived *d = x->derived;
+    const weights_scaling *s = &d->scaling;
+    hash_text(h, "derived");
+    hash_u64(h, (uint64_t)d->kind << 32 | d->rank);
+    hash_u64(h, (uint64_t)d->axis << 32 | s->codes);
+    for (uint32_t i = 0; i < d->rank; i++) {
+        hash_u64(h, (uint64_t)d->dim[i]);
+        hash_u64(h, (uint64_t)d->stride[i]);
+    }
+    hash_u64(h, (uint64_t)d->offset);
+    hash_u64(h, (uint64_t)s->kind);
+    hash_double(h, (double)s->factor);
+    hash_u64(h, (uint64_t)s->block);
+    hash_u64(h, (uint64_t)s->nested_block);
+    hash_double(h, (double)s->nested_offset);
+    hash_u64(h, d->n_from);
+    return weights_each_part(x, hash_part, &(parts_hash){h}, e);
+}
+
 static kiln_status source_of(const weights_entry *x, digest *out, error *e)
 {
-    if (!x->patch) return content_of(x->file, out, e);
+    if (!weights_is_computed(x)) return content_of(x->file, out, e);
     hasher *h = hasher_new();
     if (!h) return error_set(e, KILN_ERR_NOMEM, "%s: out of memory", x->file->map.path);
-    kiln_status status = hash_patch(h, x->patch, e);
+    kiln_status status = x->patch ? hash_patch(h, x->patch, e) : hash_derived(h, x, e);
     *out = hasher_digest(h);
     hasher_free(h);
     return status;
@@ -315,7 +364,8 @@ static kiln_status make_identity(kiln_weights *w, error *e)
     const weights_entry *last = NULL;
     for (size_t i = 0; i < w->n && status == KILN_OK; i++) {
         const weights_entry *x = &w->entry[i];
-        if (!last || x->file != last->file || x->patch != last->patch) status = source_of(x, &content, e);
+        if (!last || x->file != last->file || x->patch != last->patch || x->derived != last->derived)
+            status = source_of(x, &content, e);
         last = x;
         hash_digest(h, content);
         hash_text(h, x->name);

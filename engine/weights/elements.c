@@ -1,9 +1,11 @@
 /* elements.c - a tensor as f32: converted, transposed; and whether its elements are finite. See weights.h. What is
- * patched is computed in patched.c. Everything is read in ranges of elements, so that a slice costs its own rows only.
+ * patched is computed in patched.c, what is made of several tensors in derived.c. Everything is read in ranges of
+ * elements, so that a slice costs its own rows only.
  */
 #include "base/memory_alloc.h"
+#include "tensor/block.h"
 #include "tensor/dtype.h"
-#include "weights/set.h"
+#include "weights/derived.h"
 
 #include <string.h>
 
@@ -19,41 +21,84 @@ static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 
 /* ---- ranges ---- */
 
+typedef struct {
+    size_t first, n;
+} range;
+
+/* Whole blocks, elements where there are none, that hold the range. */
+static range blocks_around(uint32_t dtype, range r)
+{
+    size_t block = dtype_block(dtype), first = r.first / block;
+    return (range){first, (r.first + r.n + block - 1) / block - first};
+}
+
+static kiln_status to_f32(uint32_t dtype, const void *src, float *dst, size_t n)
+{
+    return dtype_is_block(dtype) ? block_read_f32(dtype, src, dst, n) : dtype_convert(dst, KILN_F32, src, dtype, n);
+}
+
+/* `src` is the first block that holds the range. What of its first and last block is outside of it goes through a
+ * buffer.
+ */
+static kiln_status convert_range(uint32_t dtype, const uint8_t *src, range r, float *dst)
+{
+    enum { BLOCK_MOST = 256 };
+    size_t block = dtype_block(dtype), bytes = dtype_block_bytes(dtype);
+    for (size_t done = 0; done < r.n;) {
+        size_t at = r.first + done, into = at % block, left = r.n - done, whole = into ? 0 : left / block;
+        const uint8_t *from = src + (at / block - r.first / block) * bytes;
+        float part[BLOCK_MOST];
+        if (whole) {
+            TRY(to_f32(dtype, from, dst + done, whole * block));
+            done += whole * block;
+            continue;
+        }
+        size_t n = smaller(block - into, left);
+        TRY(to_f32(dtype, from, part, block));
+        memcpy(dst + done, part + into, n * sizeof *dst);
+        done += n;
+    }
+    return KILN_OK;
+}
+
 enum { READ_AT_ONCE = 1 << 18 }; /* elements */
 
 /* From the file itself, a piece at a time. */
-static kiln_status read_beside(const weights_entry *x, size_t first, size_t n, float *dst, error *e)
+static kiln_status read_beside(const weights_entry *x, range r, float *dst, error *e)
 {
-    size_t width = dtype_size(x->dtype);
-    void *piece = mem_alloc(smaller(READ_AT_ONCE, n) * width);
+    size_t bytes = dtype_block_bytes(x->dtype);
+    void *piece = mem_alloc(blocks_around(x->dtype, (range){1, smaller(READ_AT_ONCE, r.n)}).n * bytes + bytes);
     kiln_status status = piece ? KILN_OK : no_memory(x, e);
-    for (size_t i = 0; i < n && status == KILN_OK; i += READ_AT_ONCE) {
-        size_t m = smaller(READ_AT_ONCE, n - i);
+    for (size_t i = 0; i < r.n && status == KILN_OK; i += READ_AT_ONCE) {
+        range one = {r.first + i, smaller(READ_AT_ONCE, r.n - i)}, from = blocks_around(x->dtype, one);
         error why = {0};
-        status = file_map_read(&x->file->map, (size_t)x->begin + (first + i) * width, m * width, piece, NULL, &why);
+        status = weights_file_read(x->file, (size_t)x->begin + from.first * bytes, from.n * bytes, piece, NULL, &why);
         if (status != KILN_OK)
             error_set(e, status, "%s (tensor '%.200s')", why.message, x->name);
         else
-            status = dtype_convert(dst + i, KILN_F32, piece, x->dtype, m);
+            status = convert_range(x->dtype, piece, one, dst + i);
     }
     mem_free(piece);
     return status;
 }
 
-typedef struct {
-    size_t first, n;
-} range;
+static kiln_status read_computed(const weights_entry *x, weights_access how, range r, float *dst, pool *p, error *e)
+{
+    weights_access part = {NULL, how.beside};
+    size_t first = (size_t)x->begin / sizeof(float) + r.first;
+    return x->patch ? weights_read_patched(x, part, first, r.n, dst, p, e)
+                    : weights_read_derived(x, part, first, r.n, dst, p, e);
+}
 
 /* As it is stored, before any transposition. */
 static kiln_status read_stored(const weights_entry *x, weights_access how, range r, float *dst, pool *p, error *e)
 {
-    if (x->patch)
-        return weights_read_patched(x, (weights_access){NULL, how.beside}, (size_t)x->begin / sizeof(float) + r.first,
-                                    r.n, dst, p, e);
+    if (weights_is_computed(x)) return read_computed(x, how, r, dst, p, e);
     TRY(weights_usable(x, e));
-    if (how.beside && !how.stored) return read_beside(x, r.first, r.n, dst, e);
+    if (how.beside && !how.stored) return read_beside(x, r, dst, e);
     const uint8_t *stored = how.stored ? how.stored : weights_data(x);
-    if (dtype_convert(dst, KILN_F32, stored + r.first * dtype_size(x->dtype), x->dtype, r.n) == KILN_OK) return KILN_OK;
+    stored += blocks_around(x->dtype, r).first * dtype_block_bytes(x->dtype);
+    if (convert_range(x->dtype, stored, r, dst) == KILN_OK) return KILN_OK;
     return error_set(e, KILN_ERR_UNSUPPORTED, "%s: tensor '%.200s' of type %s cannot be read as f32", x->file->map.path,
                      x->name, x->type_name);
 }
@@ -62,7 +107,8 @@ static kiln_status read_stored(const weights_entry *x, weights_access how, range
 static size_t strip_of(const weights_entry *x)
 {
     size_t rows = (size_t)x->dim[1];
-    return x->patch && weights_patched_rows(x->patch) > 1 ? rows : smaller(STRIP, rows);
+    int together = x->patch ? weights_patched_rows(x->patch) > 1 : x->derived != NULL;
+    return together ? rows : smaller(STRIP, rows);
 }
 
 /* The tensor is seen as [columns, rows] and stored as [rows, columns], which is read a strip of rows at a time. */
@@ -95,8 +141,9 @@ size_t weights_scratch_of(const weights_entry *x, size_t threads)
 {
     size_t n = (size_t)x->bytes / sizeof(float), strip = 0;
     if (x->transposed && x->bytes) strip = strip_of(x) * (size_t)x->dim[0] * sizeof(float);
-    if (!x->patch || !x->bytes) return strip;
-    return strip + weights_patched_scratch(x, (size_t)x->begin / sizeof(float), n, threads);
+    if (!weights_is_computed(x) || !x->bytes) return strip;
+    return strip + (x->patch ? weights_patched_scratch(x, (size_t)x->begin / sizeof(float), n, threads)
+                             : weights_derived_scratch(x, n, threads));
 }
 
 size_t weights_scratch_bytes(const kiln_weights *w, const char *name, size_t threads)
@@ -112,8 +159,7 @@ kiln_status weights_read_f32_by(const kiln_weights *w, const char *name, float *
     TRY(weights_usable(x, e));
     weights_mark_entry(w, x);
     error why = {0};
-    kiln_status status =
-        weights_read_range(x, (weights_access){0}, 0, (size_t)x->bytes / dtype_size(x->dtype), dst, p, &why);
+    kiln_status status = weights_read_range(x, (weights_access){0}, 0, weights_count_of(x), dst, p, &why);
     TRY(weights_unchanged(w, name, e)); /* before any fault found in such bytes is reported */
     return status == KILN_OK ? status : error_set(e, status, "%s", why.message);
 }
@@ -178,27 +224,37 @@ size_t weights_first_nonfinite_of(uint32_t dtype, const void *p, size_t n)
 
 size_t weights_first_nonfinite(const float *p, size_t n) { return weights_first_nonfinite_of(KILN_F32, p, n); }
 
-static kiln_status scan_bytes(const weights_entry *x, const uint8_t *stored, error *e)
+static kiln_status is_damaged(const weights_entry *x, size_t byte, const char *what, size_t at, error *e)
 {
-    size_t width = dtype_size(x->dtype), n = width ? (size_t)x->bytes / width : 0;
+    return error_set(e, KILN_ERR_INVALID,
+                     "%s: byte %llu: tensor '%.200s' holds a NaN or infinity at %s %zu; the file is damaged or its "
+                     "training failed",
+                     x->file->map.path, (unsigned long long)(x->begin + byte), x->name, what, at);
+}
+
+kiln_status weights_scan_bytes(const weights_entry *x, const uint8_t *stored, error *e)
+{
+    size_t width = dtype_block_bytes(x->dtype), n = weights_count_of(x);
+    if (dtype_is_block(x->dtype)) {
+        size_t at = block_first_nonfinite(x->dtype, stored, n);
+        return at * width == x->bytes ? KILN_OK : is_damaged(x, at * width, "the scale of block", at, e);
+    }
     size_t at = weights_first_nonfinite_of(x->dtype, stored, n);
-    if (at == n) return KILN_OK;
-    return error_set(
-        e, KILN_ERR_INVALID,
-        "%s: byte %llu: tensor '%.200s' holds a NaN or infinity at element %zu; the file is damaged or its "
-        "training failed",
-        x->file->map.path, (unsigned long long)(x->begin + at * width), x->name, at);
+    return at == n ? KILN_OK : is_damaged(x, at * width, "element", at, e);
+}
+
+/* Of a computed tensor what it is made of, which may be of types that are nothing alone. */
+static kiln_status scan_part(void *arg, const weights_entry *x, error *e)
+{
+    if (weights_is_computed(x)) return weights_each_part(x, scan_part, arg, e);
+    TRY(weights_file_unchanged(x->file, e));
+    return weights_scan_bytes(x, weights_data(x), e);
 }
 
 static kiln_status scan_entry(const weights_entry *x, error *e)
 {
     TRY(weights_usable(x, e));
-    if (!x->patch) return scan_bytes(x, weights_data(x), e);
-    TRY(scan_entry(x->patch->base, e));
-    for (const patch_term *t = x->patch->term; t; t = t->next)
-        for (uint32_t i = 0; i < t->n_from; i++)
-            if (t->from[i]) TRY(scan_entry(t->from[i], e));
-    return KILN_OK;
+    return scan_part(NULL, x, e);
 }
 
 kiln_status weights_scan_finite(const kiln_weights *w, const char *name, error *e)
@@ -222,27 +278,26 @@ kiln_status weights_read_stored(const kiln_weights *w, const char *name, void *d
     if (!x) return weights_missing(w, name, e);
     if (!x->dtype) return weights_usable(x, e);
     weights_mark_entry(w, x);
-    if (x->patch)
+    if (weights_is_computed(x))
         return weights_read_range(x, (weights_access){NULL, 1}, 0, (size_t)x->bytes / sizeof(float), dst, p, e);
-    kiln_status status = file_map_read(&x->file->map, (size_t)x->begin, (size_t)x->bytes, dst, p, &why);
+    kiln_status status = weights_file_read(x->file, (size_t)x->begin, (size_t)x->bytes, dst, p, &why);
     return status == KILN_OK ? status : error_set(e, status, "%s (tensor '%.200s')", why.message, x->name);
 }
 
-/* A patched tensor is checked where it is computed. */
+/* A patched tensor is checked where it is computed, what else is computed by what came out. */
 kiln_status weights_scan_stored(const kiln_weights *w, const char *name, const void *stored, error *e)
 {
     const weights_entry *x = weights_entry_of(w, name);
     if (!x) return weights_missing(w, name, e);
-    return x->patch ? KILN_OK : scan_bytes(x, stored, e);
+    return x->patch ? KILN_OK : weights_scan_bytes(x, stored, e);
 }
 
 kiln_status weights_stored_as_f32(const kiln_weights *w, const char *name, const void *stored, float *dst, error *e)
 {
     const weights_entry *x = weights_entry_of(w, name);
     if (!x) return weights_missing(w, name, e);
-    if (!x->patch)
-        return weights_read_range(x, (weights_access){stored, 1}, 0, (size_t)x->bytes / dtype_size(x->dtype), dst, NULL,
-                                  e);
+    if (!weights_is_computed(x))
+        return weights_read_range(x, (weights_access){stored, 1}, 0, weights_count_of(x), dst, NULL, e);
     if (x->bytes) memcpy(dst, stored, (size_t)x->bytes);
     return KILN_OK;
 }

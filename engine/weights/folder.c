@@ -2,9 +2,9 @@
  *
  * A diffusers folder holds one model a subfolder (unet/, vae/, text_encoder/, ...), one level deep. Of each folder one
  * model is taken, by a fixed order: the plain variant before fp16 before bf16, diffusion_pytorch_model before model, a
- * single file before shards; else the only .safetensors there is. Files that are not taken are listed in the log
- * (info). The root of a folder with a model_index.json has no weights of its own: files there are the same model once
- * more.
+ * single file before shards; else the only .safetensors there is, else the only .gguf. Files that are not taken are
+ * listed in the log (info). The root of a folder with a model_index.json has no weights of its own: files there are the
+ * same model once more.
  */
 #include "base/array.h"
 #include "base/log.h"
@@ -276,13 +276,20 @@ static const char *choose_preferred(const names *l, const char *folder)
     return chosen;
 }
 
-/* The only .safetensors of the folder; NULL: none, or several (*second is one of them). */
-static const char *choose_only(const names *l, const char **second)
+/* A split model counts once, as its first file. */
+static int is_later_split(const char *name)
+{
+    uint64_t no, count;
+    return gguf_split_name(name, &no, &count) && no > 1;
+}
+
+/* The only file of the folder with this ending; NULL: none, or several (*second is one of them). */
+static const char *choose_only(const names *l, const char *ending, const char **second)
 {
     const char *only = NULL;
     *second = NULL;
     for (size_t i = 0; i < l->n; i++) {
-        if (!ends_with(l->name[i], ".safetensors")) continue;
+        if (!ends_with(l->name[i], ending) || is_later_split(l->name[i])) continue;
         if (only) return *second = l->name[i], only;
         only = l->name[i];
     }
@@ -299,7 +306,8 @@ static const char *find_pickle(const names *l)
 static kiln_status add_model(kiln_weights *w, const char *folder, const char *prefix, const names *l, error *e)
 {
     const char *second = NULL, *name = choose_preferred(l, folder);
-    if (!name) name = choose_only(l, &second);
+    if (!name) name = choose_only(l, ".safetensors", &second);
+    if (!name) name = choose_only(l, ".gguf", &second);
     if (second && prefix[0]) {
         log_warn("%s: holds %s, %s and perhaps more; none is taken", folder, name, second);
         return KILN_OK;
@@ -341,7 +349,8 @@ static kiln_status nothing_found(const char *folder, const names *l, const char 
             "%s: its weights are pickles (%s), which can run any code when they are read, so kiln never opens them; "
             "convert them to .safetensors",
             folder, refused ? refused : below);
-    return error_set(e, KILN_ERR_INVALID, "%s: no .safetensors file in this folder or one level below", folder);
+    return error_set(e, KILN_ERR_INVALID, "%s: no .safetensors or .gguf file in this folder or one level below",
+                     folder);
 }
 
 kiln_status set_add_folder(kiln_weights *w, const char *folder, error *e)

@@ -1,4 +1,6 @@
 /* gemm_tile_plain.c - eight columns at a time, four lanes each: what every x86-64 and ARM64 processor has. */
 #define LANES 4
-#define NAME gemm_tile_8
+#define ROWS 4
 #include "weights/gemm_tile.h"
+
+TILING(gemm_tiling_plain);

@@ -31,7 +31,8 @@ static int same_dims(const weights_entry *a, const weights_entry *b, uint32_t fi
 
 static int is_float(uint32_t dtype)
 {
-    return dtype == KILN_F32 || dtype == KILN_F16 || dtype == KILN_BF16 || dtype == KILN_F64 || dtype_is_f8(dtype);
+    return dtype == KILN_F32 || dtype == KILN_F16 || dtype == KILN_BF16 || dtype == KILN_F64 || dtype_is_f8(dtype) ||
+           dtype_is_block(dtype);
 }
 
 static kiln_status find_number(const kiln_weights *w, const char *name, weights_entry **out, error *e)
@@ -127,7 +128,7 @@ static kiln_status find_factors(kiln_weights *w, const kiln_weight_patch *p, pat
     for (out->n_from = 0; out->n_from < n; out->n_from++) {
         weights_entry *x = NULL;
         if (name[out->n_from] || !p->change) TRY(find_number(p->from, name[out->n_from], &x, e));
-        if (x && p->change && !dtype_size(x->dtype)) return weights_usable(x, e);
+        if (x && p->change && !dtype_block(x->dtype)) return weights_usable(x, e);
         out->from[out->n_from] = x;
     }
     return KILN_OK;
@@ -174,6 +175,7 @@ static kiln_status begin_patched(kiln_weights *w, weights_entry *x, const weight
     p->count = bytes / sizeof(float);
     p->columns = x->rank && x->dim[0] ? p->count / (size_t)x->dim[0] : 1;
     x->patch = p;
+    x->derived = NULL;
     x->dtype = KILN_F32;
     x->type_name = "F32";
     x->begin = 0;
@@ -206,20 +208,8 @@ static kiln_status copy_entries(kiln_weights *w, error *e)
     w->entry = arena_alloc(&w->memory, (base->n + 1) * sizeof *w->entry);
     if (!w->entry) return error_set(e, KILN_ERR_NOMEM, "%s: out of memory", w->path);
     for (w->n = 0; w->n < base->n; w->n++) {
-        const weights_entry *from = &base->entry[w->n];
-        weights_entry *x = &w->entry[w->n];
-        *x = (weights_entry){.name = from->name,
-                             .file = from->file,
-                             .type_name = from->type_name,
-                             .scale = from->scale,
-                             .dtype = from->dtype,
-                             .rank = from->rank,
-                             .begin = from->begin,
-                             .bytes = from->bytes,
-                             .patch = from->patch,
-                             .parent = w->n,
-                             .transposed = from->transposed};
-        memcpy(x->dim, from->dim, sizeof x->dim);
+        weights_copy_entry(&w->entry[w->n], &base->entry[w->n], w->n);
+        w->entry[w->n].name = base->entry[w->n].name;
     }
     return KILN_OK;
 }

@@ -1,26 +1,27 @@
 /* patched.c - computes the elements of a patched tensor; see set.h and include/kiln/weights.h.
  *
  * An element is, in this order and all in f32: the base's element, then what each patch makes of it, in the order
- * given. A product adds factor * sum, the sum over the rank ascending from 0, a difference factor * element, a change
- * does what its plugin does. The work goes by blocks of rows that stay in a core's cache, on the pool's threads: the
- * base's rows are read and all patches applied to them before the next block. A change that needs all rows together has
- * a round of its own. An element does not depend on how the rows are cut, nor on the threads.
+ * given. A product adds factor * sum, the sum over the rank ascending from 0 (gemm_tile.h), a difference factor *
+ * element, a change does what its plugin does. The work goes by blocks of rows that stay in a core's cache, on the
+ * pool's threads: the base's rows are read and all patches applied to them before the next block. A change that needs
+ * all rows together has a round of its own. Packing asks for rows as it goes (weights_f32_rows), so that no copy of the
+ * whole tensor is made. An element does not depend on how the rows are cut, nor on the threads.
  */
 #include "base/memory_alloc.h"
 #include "base/pool.h"
 #include "tensor/dtype.h"
+#include "weights/derived.h"
 #include "weights/gemm_tile.h"
-#include "weights/set.h"
 
+#include <assert.h>
 #include <string.h>
 
-enum { BLOCK_BYTES = 128 << 10, PANEL_RANK = 256, PANEL_COLUMNS = 32, DIFFERENCE_CHUNK = 4096 };
+enum { BLOCK_BYTES = 128 << 10, PANEL_RANK = 256, PANEL_COLUMNS = 32, PANEL_STRIP = 16, DIFFERENCE_CHUNK = 4096 };
 
 static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 static size_t round_up(size_t n, size_t step) { return (n + step - 1) / step * step; }
 static size_t rows_of(const weights_patched *p) { return p->count / p->columns; }
-static size_t count_of(const weights_entry *x) { return (size_t)x->bytes / dtype_size(x->dtype); }
 
 static kiln_status no_memory(const weights_entry *x, error *e)
 {
@@ -29,30 +30,17 @@ static kiln_status no_memory(const weights_entry *x, error *e)
 
 /* ---- products ---- */
 
-/* to[0..n) += factor * sum over k of up[k] * down[k][0..n), down's rows `ld` apart: what does not fill a tile. */
-static void add_gemm(float *to, const float *up, const float *down, size_t ld, size_t n, size_t rank, float factor)
-{
-    for (size_t j = 0; j < n; j++) {
-        float sum = 0;
-        for (size_t k = 0; k < rank; k++) sum += up[k] * down[k * ld + j];
-        to[j] += factor * sum;
-    }
-}
-
-typedef struct {
-    gemm_tile *tile;
-    size_t columns;
-} tiling;
-
-static tiling best_tiling(void)
+static const gemm_tiling *best_tiling(void)
 {
 #if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-        __builtin_cpu_supports("avx512dq"))
-        return (tiling){gemm_tile_32, 32};
-    if (__builtin_cpu_supports("avx2")) return (tiling){gemm_tile_16, 16};
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+        if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
+            return &gemm_tiling_avx512;
+        return &gemm_tiling_avx2;
+    }
 #endif
-    return (tiling){gemm_tile_8, 8};
+    return &gemm_tiling_plain;
 }
 
 /* One tile's columns of b, close together: rows of b that are a power of two apart would share few lines of the cache.
@@ -63,22 +51,32 @@ static void copy_panel(float *panel, const float *b, size_t b_ld, size_t inner, 
 }
 
 /* Columns [c, c + width) of it, at most a tile's; b: the first of them. */
-static void add_columns(tiling by, const kiln_weight_product *p, size_t c, size_t width, const float *b, size_t b_ld)
+static void add_columns(const gemm_tiling *by, const kiln_weight_product *p, size_t c, size_t width, const float *b,
+                        size_t b_ld)
 {
-    size_t i = 0;
-    for (; width == by.columns && p->rows - i >= GEMM_TILE_ROWS; i += GEMM_TILE_ROWS)
-        by.tile(p->to + i * p->to_ld + c, p->to_ld, p->a + i * p->inner, p->inner, b, b_ld, p->factor);
-    for (; i < p->rows; i++)
-        add_gemm(p->to + i * p->to_ld + c, p->a + i * p->inner, b, b_ld, width, p->inner, p->factor);
+    gemm_tile_operands o = {.dst = p->to + c,
+                            .dst_ld = p->to_ld,
+                            .up = p->a,
+                            .up_ld = p->inner,
+                            .down = b,
+                            .down_ld = b_ld,
+                            .inner = p->inner,
+                            .factor = p->factor};
+    size_t left = p->rows;
+    for (; width == by->columns && left >= by->rows; left -= by->rows) {
+        by->tile(&o);
+        o.dst += by->rows * o.dst_ld, o.up += by->rows * o.up_ld;
+    }
+    by->rest(&o, left, width);
 }
 
 static void add_product(const kiln_weight_product *p)
 {
     _Alignas(64) float panel[PANEL_RANK * PANEL_COLUMNS];
-    tiling by = best_tiling();
-    for (size_t c = 0; c < p->columns; c += by.columns) {
-        size_t width = smaller(by.columns, p->columns - c);
-        int copied = width == by.columns && p->inner <= PANEL_RANK && p->rows >= 2 * GEMM_TILE_ROWS;
+    const gemm_tiling *by = best_tiling();
+    for (size_t c = 0; c < p->columns; c += by->columns) {
+        size_t width = smaller(by->columns, p->columns - c);
+        int copied = width == by->columns && p->inner <= PANEL_RANK && p->rows >= 2 * GEMM_TILE_ROWS;
         if (copied) copy_panel(panel, p->b + c, p->b_ld, p->inner, width);
         add_columns(by, p, c, width, copied ? panel : p->b + c, copied ? width : p->b_ld);
     }
@@ -87,9 +85,9 @@ static void add_product(const kiln_weight_product *p)
 /* Rows [first, first + n) of b [inner, columns] into its panels: a tile's columns each, one behind the other. */
 static void fill_panels(float *panels, const float *b, size_t columns, size_t inner, size_t first, size_t n)
 {
-    tiling by = best_tiling();
-    for (size_t c = 0; c < columns; c += by.columns) {
-        size_t width = smaller(by.columns, columns - c);
+    const gemm_tiling *by = best_tiling();
+    for (size_t c = 0; c < columns; c += by->columns) {
+        size_t width = smaller(by->columns, columns - c);
         copy_panel(panels + c * inner + first * width, b + c, columns, n, width);
     }
 }
@@ -97,9 +95,9 @@ static void fill_panels(float *panels, const float *b, size_t columns, size_t in
 /* The same with b in panels. */
 static void add_panels(const kiln_weight_product *p)
 {
-    tiling by = best_tiling();
-    for (size_t c = 0; c < p->columns; c += by.columns) {
-        size_t width = smaller(by.columns, p->columns - c);
+    const gemm_tiling *by = best_tiling();
+    for (size_t c = 0; c < p->columns; c += by->columns) {
+        size_t width = smaller(by->columns, p->columns - c);
         add_columns(by, p, c, width, p->b + c * p->inner, width);
     }
 }
@@ -185,7 +183,7 @@ size_t weights_patched_rows(const weights_patched *p) { return rows_of_all(p, p-
 /* Rows of a block: as many as the cache holds, whole tiles, a multiple of what is needed together. */
 static size_t block_rows(const weights_patched *p, size_t together)
 {
-    size_t rows = round_up(larger(BLOCK_BYTES / sizeof(float) / p->columns, 8), GEMM_TILE_ROWS);
+    size_t rows = round_up(larger(BLOCK_BYTES / sizeof(float) / p->columns, 32), GEMM_TILE_ROWS);
     return round_up(rows, common_multiple(together, together < rows_of(p) ? (size_t)GEMM_TILE_ROWS : 1));
 }
 
@@ -194,7 +192,8 @@ static size_t block_rows(const weights_patched *p, size_t together)
 static size_t factors_bytes(const patch_term *t)
 {
     size_t n = 0;
-    for (uint32_t i = 0; i < t->n_from; i++) n += t->from[i] ? round_up(count_of(t->from[i]) * sizeof(float), 64) : 0;
+    for (uint32_t i = 0; i < t->n_from; i++)
+        n += t->from[i] ? round_up(weights_count_of(t->from[i]) * sizeof(float), 64) : 0;
     return n;
 }
 
@@ -228,10 +227,10 @@ static float *read_all(const reading *r, const weights_entry *x, size_t first, s
     return NULL;
 }
 
-/* Rows of down that are read at once on their way into panels: one, or all where they are computed. */
+/* Rows of down that are read at once on their way into panels: some, or all where they are computed. */
 static size_t rows_at_once(const weights_entry *down, size_t rank)
 {
-    return down->patch || down->transposed ? rank : 1;
+    return weights_reads_by_parts(down) ? smaller(rank, PANEL_STRIP) : rank;
 }
 
 static kiln_status load_product(const reading *r, loaded *l, error *e)
@@ -245,8 +244,9 @@ static kiln_status load_product(const reading *r, loaded *l, error *e)
     l->right = mem_alloc(t->rank * columns * sizeof *l->right);
     kiln_status status = rows && l->right ? KILN_OK : no_memory(r->x, e);
     for (size_t k = 0; k < t->rank && status == KILN_OK; k += n) {
-        status = weights_read_range(down, how, k * columns, n * columns, rows, r->pool, e);
-        if (status == KILN_OK) fill_panels(l->right, rows, columns, t->rank, k, n);
+        size_t m = smaller(n, t->rank - k);
+        status = weights_read_range(down, how, k * columns, m * columns, rows, r->pool, e);
+        if (status == KILN_OK) fill_panels(l->right, rows, columns, t->rank, k, m);
     }
     mem_free(rows);
     return status;
@@ -260,7 +260,8 @@ static kiln_status load_change(const reading *r, loaded *l, error *e)
     if (!l->factor) return no_memory(r->x, e);
     for (uint32_t i = 0; i < t->n_from; i++) {
         l->factor[i] = t->factor_of[i];
-        if (t->from[i] && !(l->factor[i].data = read_all(r, t->from[i], 0, count_of(t->from[i]), e))) return e->status;
+        if (t->from[i] && !(l->factor[i].data = read_all(r, t->from[i], 0, weights_count_of(t->from[i]), e)))
+            return e->status;
     }
     l->call = call_of(r->p, t, l->factor, r->pool);
     if (!n) return KILN_OK;
@@ -352,16 +353,22 @@ static kiln_status look_for_nonfinite(const blocks *b, size_t first, size_t n, c
                      x->file->map.path, x->name, first + at);
 }
 
+/* Rows [row, row + rows) of the tensor into dst. */
+static kiln_status compute_rows(const blocks *b, size_t row, size_t rows, float *dst, error *e)
+{
+    const reading *r = b->r;
+    size_t first = row * r->p->columns, n = rows * r->p->columns;
+    weights_access how = {NULL, r->how.beside};
+    if (b->base) TRY(weights_read_range(r->p->base, how, first, n, dst, NULL, e));
+    for (size_t k = b->from; k < b->to; k++) TRY(apply_term(b, &r->term[k], row, rows, dst, e));
+    return look_for_nonfinite(b, first, n, dst, e);
+}
+
 static kiln_status compute_block(const blocks *b, size_t i, error *e)
 {
     const reading *r = b->r;
-    size_t columns = r->p->columns, row = i * b->step, rows = smaller(b->step, r->rows - row), n = rows * columns,
-           first = (r->row + row) * columns;
-    float *dst = r->dst + row * columns;
-    weights_access how = {NULL, r->how.beside};
-    if (b->base) TRY(weights_read_range(r->p->base, how, first, n, dst, NULL, e));
-    for (size_t k = b->from; k < b->to; k++) TRY(apply_term(b, &r->term[k], r->row + row, rows, dst, e));
-    return look_for_nonfinite(b, first, n, dst, e);
+    size_t row = i * b->step;
+    return compute_rows(b, r->row + row, smaller(b->step, r->rows - row), r->dst + row * r->p->columns, e);
 }
 
 static void run_block(void *arg, size_t i)
@@ -404,7 +411,7 @@ static kiln_status read_rows(reading *r, error *e)
     const weights_patched *p = r->p;
     weights_access how = {NULL, r->how.beside};
     error why = {0};
-    int base = !p->base->patch && !p->base->transposed;
+    int base = weights_reads_by_parts(p->base);
     if (!base) TRY(weights_read_range(p->base, how, r->row * p->columns, r->rows * p->columns, r->dst, r->pool, e));
     kiln_status status = load_terms(r, &why);
     for (size_t done = 0; status == KILN_OK && (base || done < r->n_term); base = 0) {
@@ -438,6 +445,76 @@ kiln_status weights_read_patched(const weights_entry *x, weights_access how, siz
     if (!exact) mem_free(r.dst);
     return status;
 }
+
+/* ---- by rows ---- */
+
+/* The factors of one patched tensor, and what of them its rows come from; or a tensor that is stored. */
+struct weights_f32_rows {
+    const weights_entry *x;
+    reading r;
+    blocks b;
+};
+
+static int apart(const weights_entry *x, size_t width)
+{
+    const weights_patched *p = x->patch;
+    if (x->transposed || !x->dtype || !x->bytes) return 0;
+    return !p || (!p->base->patch && !p->base->transposed && weights_patched_rows(p) == 1 && width % p->columns == 0 &&
+                  x->begin / sizeof(float) % p->columns == 0);
+}
+
+int weights_f32_rows_apart(const kiln_weights *w, const char *name, size_t width)
+{
+    const weights_entry *x = weights_entry_of(w, name);
+    return x && apart(x, width);
+}
+
+static kiln_status open_rows(weights_f32_rows *rows, pool *p, error *e)
+{
+    const weights_entry *x = rows->x;
+    reading *r = &rows->r;
+    size_t columns = x->patch->columns, row = (size_t)x->begin / sizeof(float) / columns;
+    *r = (reading){.x = x, .p = x->patch, .pool = p, .row = row, .rows = (size_t)x->bytes / sizeof(float) / columns};
+    TRY(load_terms(r, e));
+    rows->b = (blocks){.r = r, .to = r->n_term, .step = block_rows(r->p, 1), .base = 1, .last = 1};
+    return KILN_OK;
+}
+
+kiln_status weights_f32_rows_open(const kiln_weights *w, const char *name, pool *p, weights_f32_rows **out, error *e)
+{
+    weights_entry *x = weights_entry_of(w, name);
+    if (!x) return weights_missing(w, name, e);
+    TRY(weights_usable(x, e));
+    weights_mark_entry(w, x);
+    weights_f32_rows *rows = mem_calloc(1, sizeof *rows);
+    if (!rows) return no_memory(x, e);
+    rows->x = x;
+    kiln_status status = x->patch ? open_rows(rows, p, e) : KILN_OK;
+    if (status == KILN_OK)
+        *out = rows;
+    else
+        weights_f32_rows_close(rows);
+    return status;
+}
+
+void weights_f32_rows_close(weights_f32_rows *rows)
+{
+    if (rows) unload(&rows->r);
+    mem_free(rows);
+}
+
+kiln_status weights_f32_rows_read(const weights_f32_rows *rows, size_t first, size_t n, float *dst, error *e)
+{
+    if (!rows->x->patch) return weights_read_range(rows->x, (weights_access){0}, first, n, dst, NULL, e);
+    size_t columns = rows->r.p->columns, row = first / columns, end = row + n / columns;
+    assert(first % columns == 0 && n % columns == 0 && end <= rows->r.rows);
+    for (; row < end; row += rows->b.step)
+        TRY(compute_rows(&rows->b, rows->r.row + row, smaller(rows->b.step, end - row), dst + (row * columns - first),
+                         e));
+    return KILN_OK;
+}
+
+/* ---- memory ---- */
 
 /* What a block's work takes beside its rows. */
 static size_t block_scratch(const weights_patched *p, const patch_term *t, size_t rows)

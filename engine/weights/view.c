@@ -1,12 +1,13 @@
-/* view.c - the same tensors under other names, by rules: renamed, sliced by rows, squeezed, transposed; see
- * include/kiln/weights.h. */
+/* view.c - the same tensors under other names, by rules; see include/kiln/weights.h. What rules do to a tensor beside
+ * that is in view_shape.c. */
 #include "base/memory_alloc.h"
 #include "base/str.h"
-#include "weights/set.h"
+#include "weights/derived.h"
+#include "weights/view_shape.h"
 
 #include <string.h>
 
-enum { CAPTURES_MAX = 8 };
+enum { CAPTURES_MAX = 8, PARTS_MAX = 4096 };
 
 typedef struct {
     const char *at[CAPTURES_MAX];
@@ -81,6 +82,19 @@ static kiln_weight_rule rule_at(const rule_table *t, size_t i)
     return r;
 }
 
+static kiln_status check_join(const kiln_weights *w, const kiln_weight_rule *r, size_t i, error *e)
+{
+    int fits = r->join <= KILN_JOIN_STACK && (!r->each || strchr(r->each, '#')) && (r->n_with == 0 || r->with) &&
+               r->n_with < PARTS_MAX && (r->join || (!r->each && !r->n_with)) && !(r->each && r->n_with);
+    if (r->each) fits = fits && wildcards(r->each) <= wildcards(r->from);
+    for (uint32_t k = 0; k < r->n_with && fits; k++) fits = r->with[k] && wildcards(r->with[k]) <= wildcards(r->from);
+    if (fits) return KILN_OK;
+    return error_set(e, KILN_ERR_INVALID,
+                     "%s: rule %zu of a view ('%s') does not say which tensors are joined: `join` and either `with` or "
+                     "`each` with a '#', with no more wildcards than `from`",
+                     w->path, i, r->from);
+}
+
 static kiln_status check_rule(const kiln_weights *w, const rule_table *t, size_t i, error *e)
 {
     kiln_weight_rule rule = rule_at(t, i), *r = &rule;
@@ -96,65 +110,83 @@ static kiln_status check_rule(const kiln_weights *w, const rule_table *t, size_t
     if (wildcards(r->to) > wildcards(r->from))
         return error_set(e, KILN_ERR_INVALID, "%s: rule %zu of a view: '%s' has more wildcards than '%s'", w->path, i,
                          r->to, r->from);
-    if (r->rows < 0 || r->row < 0)
+    if (r->rows < 0 || r->row < 0 || r->slice < 0 || r->slices < 0)
         return error_set(e, KILN_ERR_INVALID, "%s: rule %zu of a view ('%s') has negative rows", w->path, i, r->from);
-    return KILN_OK;
+    return check_join(w, r, i, e);
 }
 
-static kiln_status slice(const kiln_weights *w, const kiln_weight_rule *r, weights_entry *x, const char *from, error *e)
+/* ---- joins ---- */
+
+/* A tensor of the base by a pattern with the captures, "#" of it as `number`. *out NULL: there is none. */
+static kiln_status find_part(kiln_weights *w, const char *pattern, const captures *c, uint32_t number, size_t *out,
+                             error *e)
 {
-    if (x->transposed)
-        return error_set(e, KILN_ERR_INVALID, "%s: tensor '%.200s' is transposed; take its rows in the view before",
-                         w->path, from);
-    if (x->rank < 1 || r->row > x->dim[0] || r->rows > x->dim[0] - r->row)
-        return error_set(e, KILN_ERR_INVALID, "%s: tensor '%.200s' has %lld rows; %lld from row %lld were asked for",
-                         w->path, from, (long long)(x->rank ? x->dim[0] : 0), (long long)r->rows, (long long)r->row);
-    uint64_t count = (uint64_t)x->dim[0], row = x->bytes / count;
-    if (row * count != x->bytes)
-        return error_set(e, KILN_ERR_UNSUPPORTED, "%s: rows of tensor '%.200s' (%s) are no whole bytes", w->path, from,
-                         x->type_name);
-    x->begin += row * (uint64_t)r->row;
-    x->bytes = row * (uint64_t)r->rows;
-    x->dim[0] = r->rows;
-    return KILN_OK;
+    str s = {0};
+    for (const char *name = build_name(w, pattern, c); name && *name; name++)
+        if (*name == '#')
+            str_printf(&s, "%u", number);
+        else
+            str_char(&s, *name);
+    const weights_entry *x = s.failed ? NULL : weights_entry_of(w->base, str_text(&s));
+    *out = x ? (size_t)(x - w->base->entry) : SIZE_MAX;
+    kiln_status status = s.failed ? error_set(e, KILN_ERR_NOMEM, "%s: out of memory", w->path) : KILN_OK;
+    str_free(&s);
+    return status;
 }
 
-/* In this order: rows, squeeze, transpose. */
-static kiln_status apply(const kiln_weights *w, const kiln_weight_rule *r, weights_entry *x, const char *from, error *e)
+/* The parts' places in the base. */
+static kiln_status find_parts(kiln_weights *w, const kiln_weight_rule *r, const captures *c, size_t first, size_t *part,
+                              size_t *n, error *e)
 {
-    if (r->rows > 0) TRY(slice(w, r, x, from, e));
-    while (r->squeeze && x->rank > 1 && x->dim[x->rank - 1] == 1) {
-        x->dim[--x->rank] = 0;
-        x->transposed = 0; /* [a,1] and [1,a] are the same bytes */
+    *n = 0;
+    for (uint32_t i = 0; r->each && i < PARTS_MAX; i++) {
+        TRY(find_part(w, r->each, c, i, &part[*n], e));
+        if (part[*n] == SIZE_MAX) return KILN_OK;
+        ++*n;
     }
-    if (!r->transpose) return KILN_OK;
-    if (x->rank != 2)
-        return error_set(e, KILN_ERR_INVALID, "%s: tensor '%.200s' has %u dimensions; only one of 2 can be transposed",
-                         w->path, from, x->rank);
-    int64_t first = x->dim[0];
-    x->dim[0] = x->dim[1];
-    x->dim[1] = first;
-    x->transposed = !x->transposed;
+    if (r->each) return error_set(e, KILN_ERR_INVALID, "%s: '%s' are more than %d", w->path, r->each, PARTS_MAX);
+    part[(*n)++] = first;
+    for (uint32_t i = 0; i < r->n_with; i++) {
+        TRY(find_part(w, r->with[i], c, 0, &part[*n], e));
+        if (part[(*n)++] == SIZE_MAX)
+            return error_set(e, KILN_ERR_INVALID, "%s: '%.200s' is to be joined with '%.200s', which is not there",
+                             w->path, w->base->entry[first].name, r->with[i]);
+    }
     return KILN_OK;
+}
+
+/* x is the tensor that `from` matched; it becomes the joined one. */
+static kiln_status join(kiln_weights *w, const kiln_weight_rule *r, const captures *c, weights_entry *x, error *e)
+{
+    size_t *place = mem_alloc(PARTS_MAX * sizeof *place), n = 0;
+    const weights_entry **part = NULL;
+    kiln_status status = place ? find_parts(w, r, c, x->parent, place, &n, e) : KILN_ERR_NOMEM;
+    if (status == KILN_OK && n == 0) n = 1, place[0] = x->parent;
+    if (status == KILN_OK && !(part = arena_alloc(&w->memory, n * sizeof *part))) status = KILN_ERR_NOMEM;
+    for (size_t i = 0; i < n && status == KILN_OK; i++) {
+        weights_entry *copy = arena_alloc(&w->memory, sizeof *copy);
+        if (!copy) status = KILN_ERR_NOMEM;
+        if (!(part[i] = copy)) break;
+        weights_copy_entry(copy, &w->base->entry[place[i]], place[i]);
+        copy->name = w->base->entry[place[i]].name;
+    }
+    mem_free(place);
+    if (status == KILN_ERR_NOMEM) return error_set(e, status, "%s: out of memory", w->path);
+    if (status != KILN_OK) return status;
+    weights_copy_entry(x, part[0], part[0]->parent);
+    return view_join(w, x, part, n, r->join == KILN_JOIN_STACK, r->axis, e);
 }
 
 static kiln_status add_name(kiln_weights *w, const kiln_weight_rule *r, const captures *c, size_t parent, error *e)
 {
     const weights_entry *from = &w->base->entry[parent];
     weights_entry *x = &w->entry[w->n];
-    *x = (weights_entry){.file = from->file,
-                         .type_name = from->type_name,
-                         .scale = from->scale,
-                         .dtype = from->dtype,
-                         .rank = from->rank,
-                         .begin = from->begin,
-                         .bytes = from->bytes,
-                         .patch = from->patch,
-                         .parent = parent,
-                         .transposed = from->transposed};
-    memcpy(x->dim, from->dim, sizeof x->dim);
-    if (!(x->name = build_name(w, r->to, c))) return error_set(e, KILN_ERR_NOMEM, "%s: out of memory", w->path);
-    TRY(apply(w, r, x, from->name, e));
+    weights_copy_entry(x, from, parent);
+    const char *name = build_name(w, r->to, c);
+    if (!name) return error_set(e, KILN_ERR_NOMEM, "%s: out of memory", w->path);
+    if (r->join) TRY(join(w, r, c, x, e));
+    x->name = name;
+    TRY(view_shape(w, r, x, from->name, e));
     w->n++;
     return KILN_OK;
 }

@@ -7,7 +7,8 @@
 #include "base/memory_alloc.h"
 #include "base/names.h"
 #include "base/str.h"
-#include "weights/set.h"
+#include "weights/block_notes.h"
+#include "weights/derived.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -41,14 +42,21 @@ static kiln_status refuse_pickle(const char *path, error *e)
  * bytes starts like a pickle), so this is asked only after the header was refused. */
 static kiln_status name_stranger(const file_map *m, kiln_status status, error *e)
 {
-    static const uint8_t zip[] = {'P', 'K', 3, 4}, gguf[] = {'G', 'G', 'U', 'F'};
+    static const uint8_t zip[] = {'P', 'K', 3, 4};
     if (m->size < 8 || status != KILN_ERR_INVALID) return status;
     int pickle = m->data[0] == 0x80 && m->data[1] >= 2 && m->data[1] <= 5 && m->data[7] != 0;
-    if (memcmp(m->data, zip, 4) != 0 && memcmp(m->data, gguf, 4) != 0 && !pickle) return status;
+    if (memcmp(m->data, zip, 4) != 0 && !pickle) return status;
     if (e) *e = (error){0};
-    if (memcmp(m->data, gguf, 4) == 0)
-        return error_set(e, KILN_ERR_UNSUPPORTED, "%s: a GGUF file; this version of kiln reads .safetensors", m->path);
     return refuse_pickle(m->path, e);
+}
+
+/* By its first bytes or by its name: a safetensors header of a matching length is 1.2 GB and not allowed. */
+kiln_status weights_file_parse(weights_file *f, const char *path, error *e)
+{
+    if (gguf_begins(f->map.data, f->map.size) || ends_with(path, ".gguf"))
+        return gguf_header_parse(&f->gguf, &f->header, path, f->map.data, f->map.size, e);
+    TRY(safetensors_parse(&f->header, path, f->map.data, f->map.size, e));
+    return block_notes_apply(&f->header, path, e);
 }
 
 static kiln_status file_open(weights_file *f, const char *path, const char *prefix, error *e)
@@ -56,18 +64,17 @@ static kiln_status file_open(weights_file *f, const char *path, const char *pref
     error why = {0};
     if (is_pickle_name(path)) return refuse_pickle(path, e);
     TRY(file_map_open(&f->map, path, e));
-    kiln_status status = safetensors_parse(&f->header, path, f->map.data, f->map.size, &why);
+    kiln_status status = weights_file_parse(f, path, &why);
     if (status != KILN_OK) status = name_stranger(&f->map, status, &why);
     if (status == KILN_OK) status = file_map_unchanged(&f->map, &why);
     if (status == KILN_OK && !(f->prefix = mem_strdup(prefix)))
         status = error_set(&why, KILN_ERR_NOMEM, "%s: out of memory", path);
     if (status == KILN_OK) return status;
-    safetensors_free(&f->header);
-    file_map_close(&f->map);
+    weights_file_close(f);
     return error_set(e, status, "%s", why.message);
 }
 
-kiln_status set_add_file(kiln_weights *w, const char *path, const char *prefix, error *e)
+kiln_status set_add_one_file(kiln_weights *w, const char *path, const char *prefix, error *e)
 {
     if (w->n_file == WEIGHTS_FILES_MAX)
         return error_set(e, KILN_ERR_INVALID, "%s: more than %d weight files", w->path, WEIGHTS_FILES_MAX);
@@ -77,6 +84,12 @@ kiln_status set_add_file(kiln_weights *w, const char *path, const char *prefix, 
     TRY(file_open(&w->file[w->n_file], path, prefix, e));
     w->n_file++;
     return KILN_OK;
+}
+
+kiln_status set_add_file(kiln_weights *w, const char *path, const char *prefix, error *e)
+{
+    TRY(set_add_one_file(w, path, prefix, e));
+    return set_add_splits(w, prefix, e);
 }
 
 static int by_name(const void *a, const void *b)
@@ -113,7 +126,7 @@ static kiln_status add_entry(kiln_weights *w, const weights_file *f, const safet
     return KILN_OK;
 }
 
-static kiln_status add_entries(kiln_weights *w, error *e)
+kiln_status set_add_entries(kiln_weights *w, error *e)
 {
     const char *twice = NULL;
     size_t total = 0;
@@ -125,7 +138,7 @@ static kiln_status add_entries(kiln_weights *w, error *e)
             TRY(add_entry(w, &w->file[i], &w->file[i].header.entry[k], e));
     if (!weights_sort(w, &twice))
         return error_set(e, KILN_ERR_INVALID, "%s: tensor '%.200s' is in two of its files", w->path, twice);
-    return set_mark_scaled(w, e);
+    return set_join_scaled(w, e);
 }
 
 kiln_weights *set_new(const char *path, error *e)
@@ -171,7 +184,7 @@ kiln_weights *weights_open(const char *path, error *e)
     if (!path || !*path) return error_set(e, KILN_ERR_INVALID, "no path of a model to open"), NULL;
     kiln_weights *w = set_new(path, e);
     if (!w) return NULL;
-    if (add_path(w, e) == KILN_OK && add_entries(w, e) == KILN_OK) return w;
+    if (add_path(w, e) == KILN_OK && set_add_entries(w, e) == KILN_OK) return w;
     weights_unref(w);
     return NULL;
 }
@@ -188,10 +201,9 @@ void weights_unref(kiln_weights *w)
 {
     while (w && atomic_fetch_sub(&w->refs, 1) == 1) {
         kiln_weights *base = w->base;
+        weights_unref(w->over);
         for (size_t i = 0; i < w->n_file; i++) {
-            safetensors_free(&w->file[i].header);
-            file_map_close(&w->file[i].map);
-            mem_free(w->file[i].prefix);
+            weights_file_close(&w->file[i]);
         }
         for (text_entry *t = w->texts; t; t = t->next) mem_free(t->text);
         for (size_t i = 0; i < w->n_from; i++) weights_unref(w->from[i]);
@@ -210,10 +222,43 @@ void weights_unref(kiln_weights *w)
 
 size_t weights_count(const kiln_weights *w) { return w->n; }
 
+void weights_copy_entry(weights_entry *to, const weights_entry *from, size_t parent)
+{
+    *to = (weights_entry){.file = from->file,
+                          .type_name = from->type_name,
+                          .scale = from->scale,
+                          .dtype = from->dtype,
+                          .rank = from->rank,
+                          .begin = from->begin,
+                          .bytes = from->bytes,
+                          .patch = from->patch,
+                          .derived = from->derived,
+                          .parent = parent,
+                          .transposed = from->transposed};
+    memcpy(to->dim, from->dim, sizeof to->dim);
+}
+
 weights_entry *weights_entry_of(const kiln_weights *w, const char *name)
 {
     weights_entry key = {.name = name};
     return name && w->n ? bsearch(&key, w->entry, w->n, sizeof key, by_name) : NULL;
+}
+
+static size_t stored_bytes_of(const weights_entry *x);
+
+static kiln_status add_stored(void *arg, const weights_entry *x, error *e)
+{
+    uint64_t *sum = arg;
+    if (x->derived && !x->patch) return weights_each_part(x, add_stored, arg, e);
+    *sum += x->patch ? stored_bytes_of(x->patch->base) : x->bytes;
+    return KILN_OK;
+}
+
+static size_t stored_bytes_of(const weights_entry *x)
+{
+    uint64_t sum = 0;
+    add_stored(&sum, x, NULL);
+    return (size_t)sum;
 }
 
 void weights_describe(const weights_entry *x, kiln_weight_info *out)
@@ -226,7 +271,10 @@ void weights_describe(const weights_entry *x, kiln_weight_info *out)
                              .dim = x->dim,
                              .bytes = (size_t)x->bytes,
                              .name = x->name,
-                             .file = x->file->map.path};
+                             .file = x->file->map.path,
+                             .block = (uint32_t)dtype_block(x->dtype),
+                             .block_bytes = (uint32_t)dtype_block_bytes(x->dtype),
+                             .stored_bytes = stored_bytes_of(x)};
     memcpy(out, &full, capacity);
 }
 
@@ -256,14 +304,29 @@ kiln_status weights_missing(const kiln_weights *w, const char *name, error *e)
 
 /* ---- used and unused ---- */
 
+static kiln_status mark_part(void *arg, const weights_entry *x, error *e);
+
+/* x is an entry of w: what it was made from in the sets below is marked too. */
 void weights_mark_entry(const kiln_weights *w, weights_entry *x)
 {
     atomic_store_explicit(&x->used, 1, memory_order_relaxed);
-    for (; w->base; w = w->base) {
-        assert(x->parent < w->base->n);
-        x = &w->base->entry[x->parent];
-        atomic_store_explicit(&x->used, 1, memory_order_relaxed);
-    }
+    if (!w->base) return;
+    if (x->derived && x->derived->owner == w)
+        weights_each_part(&(weights_entry){.derived = x->derived}, mark_part, (void *)(uintptr_t)w, NULL);
+    else
+        mark_part((void *)(uintptr_t)w, x, NULL);
+}
+
+/* x is an entry of `arg`, or a part of one. */
+static kiln_status mark_part(void *arg, const weights_entry *x, error *e)
+{
+    const kiln_weights *w = arg, *below = x->beside ? w->over : w->base;
+    (void)e;
+    if (x->derived && x->derived->owner == w)
+        return weights_each_part(&(weights_entry){.derived = x->derived}, mark_part, arg, NULL);
+    assert(below && x->parent < below->n);
+    weights_mark_entry(below, &below->entry[x->parent]);
+    return KILN_OK;
 }
 
 void weights_mark_used(const kiln_weights *w, const char *name)

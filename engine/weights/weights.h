@@ -12,9 +12,13 @@
 kiln_weights *weights_open(const char *path, error *e);
 kiln_weights *weights_view(kiln_weights *base, const kiln_weight_rule *rule, size_t n, error *e);
 kiln_weights *weights_patch(kiln_weights *base, const kiln_weight_patch *patch, size_t n, error *e);
+kiln_weights *weights_overlay(kiln_weights *base, kiln_weights *over, error *e);
+kiln_weights *weights_open_source(const kiln_weight_source *source, error *e);
+kiln_weights *weights_make(const char *name, const kiln_weight_tensor *tensor, size_t n, error *e);
 kiln_weights *weights_ref(kiln_weights *w);
 void weights_unref(kiln_weights *w);
-/* The i-th file behind the set, for views and patched sets their base's; NULL past the last. */
+/* The i-th file behind the set, for views and patched sets their base's, those of memory left out; NULL past the last.
+ */
 const file_map *weights_file_at(const kiln_weights *w, size_t i);
 size_t weights_count(const kiln_weights *w);
 kiln_status weights_at(const kiln_weights *w, size_t i, kiln_weight_info *out);
@@ -49,9 +53,23 @@ kiln_status weights_supported(const kiln_weights *w, const char *name, error *e)
 const char *weights_type_name(const kiln_weights *w, const char *name);
 /* The i-th note of the files' __metadata__; 0: past the last. They live as long as the set. */
 int weights_note_at(const kiln_weights *w, size_t i, const char **key, const char **value);
+kiln_status weights_metadata(const kiln_weights *w, const char *path, kiln_weight_value *out);
+kiln_status weights_metadata_at(const kiln_weights *w, size_t i, kiln_weight_value *out);
+kiln_status weights_metadata_item(kiln_weight_value *v, size_t i, kiln_weight_item *out);
 /* The most that weights_read_f32_by takes from the heap for this tensor with so many threads, beside its result; 0
  * where it converts only. */
 size_t weights_scratch_bytes(const kiln_weights *w, const char *name, size_t threads);
+/* A tensor's rows as f32 when they are wanted, and not all of them at once: the factors of a patch are read by open(),
+ * with the pool's threads; read() may be called by several at a time. It takes no more from the heap than
+ * weights_scratch_bytes says for as many threads. Asking whether the file is still the same is the caller's. */
+typedef struct weights_f32_rows weights_f32_rows;
+/* 1: rows of `width` elements can be had so; not those of a transposed view, of a patch on a patch, or of a change that
+ * needs several rows together. */
+int weights_f32_rows_apart(const kiln_weights *w, const char *name, size_t width);
+kiln_status weights_f32_rows_open(const kiln_weights *w, const char *name, pool *p, weights_f32_rows **out, error *e);
+/* Elements [first, first + n), whole rows. */
+kiln_status weights_f32_rows_read(const weights_f32_rows *rows, size_t first, size_t n, float *dst, error *e);
+void weights_f32_rows_close(weights_f32_rows *rows); /* or NULL */
 /* Of a patched tensor: its base and its factors. KILN_ERR_INVALID naming file, byte and tensor at the first NaN or
  * infinity; other types have none. */
 kiln_status weights_scan_finite(const kiln_weights *w, const char *name, error *e);

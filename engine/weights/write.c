@@ -7,8 +7,8 @@
 #include "base/memory_alloc.h"
 #include "base/str.h"
 #include "tensor/dtype.h"
+#include "weights/derived.h"
 #include "weights/safetensors_write.h"
-#include "weights/set.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -38,15 +38,17 @@ static kiln_status no_memory(error *e) { return error_set(e, KILN_ERR_NOMEM, "ou
 
 static int is_float(uint32_t dtype)
 {
-    return dtype == KILN_F32 || dtype == KILN_F16 || dtype == KILN_BF16 || dtype == KILN_F64 || dtype_is_f8(dtype);
+    return dtype == KILN_F32 || dtype == KILN_F16 || dtype == KILN_BF16 || dtype == KILN_F64 || dtype_is_f8(dtype) ||
+           dtype_is_block(dtype);
 }
-
-static size_t count_of(const weights_entry *x) { return (size_t)x->bytes / dtype_size(x->dtype); }
 
 /* ---- rows ---- */
 
 /* As the set stores it; f32 where it is computed. */
-static uint32_t own_dtype(const weights_entry *x) { return x->patch ? (uint32_t)KILN_F32 : x->dtype; }
+static uint32_t own_dtype(const weights_entry *x)
+{
+    return weights_is_computed(x) || dtype_is_block(x->dtype) ? (uint32_t)KILN_F32 : x->dtype;
+}
 
 static uint32_t dtype_of(const planned *p)
 {
@@ -131,8 +133,8 @@ static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 /* Elements of a part that are read together: whole rows of what a patch computes, or the tensor. */
 static size_t step_of(const weights_entry *x)
 {
-    size_t n = count_of(x);
-    if (x->transposed || n <= BLOCK) return larger(n, 1);
+    size_t n = weights_count_of(x);
+    if (n <= BLOCK || x->transposed || !(x->patch || weights_reads_by_parts(x))) return larger(n, 1);
     if (!x->patch) return BLOCK;
     size_t together = weights_patched_rows(x->patch) * x->patch->columns;
     return together >= n ? n : larger(BLOCK / together, 1) * together;
@@ -140,7 +142,7 @@ static size_t step_of(const weights_entry *x)
 
 static int is_raw(const planned *p, const weights_entry *x)
 {
-    return !x->patch && !x->transposed && x->dtype == p->dtype;
+    return !weights_is_computed(x) && !x->transposed && x->dtype == p->dtype;
 }
 
 static kiln_status take_memory(writing *w, const planned *p, size_t n)
@@ -194,7 +196,7 @@ static kiln_status put_data(writing *w, const planned *p)
 /* What the file has, byte by byte. */
 static kiln_status put_raw(writing *w, const planned *p, const weights_entry *x)
 {
-    size_t width = dtype_size(x->dtype), n = count_of(x);
+    size_t width = dtype_size(x->dtype), n = weights_count_of(x);
     for (size_t i = 0; i < n; i += BLOCK) {
         size_t m = n - i < BLOCK ? n - i : BLOCK;
         const uint8_t *at = weights_data(x) + i * width;
@@ -206,7 +208,7 @@ static kiln_status put_raw(writing *w, const planned *p, const weights_entry *x)
 
 static kiln_status put_computed(writing *w, const planned *p, const weights_entry *x)
 {
-    size_t n = count_of(x), step = step_of(x);
+    size_t n = weights_count_of(x), step = step_of(x);
     for (size_t i = 0; i < n; i += step) {
         size_t m = n - i < step ? n - i : step;
         TRY(weights_read_range(x, (weights_access){0}, i, m, w->block, w->to->pool, w->e));

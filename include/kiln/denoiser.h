@@ -224,6 +224,32 @@ typedef struct {
     double (*at)(const void *self, const kiln_model_sampling *, double sigma, double first, double last, double mask);
 } kiln_mask_rule;
 
+/* ---- windows ---- */
+
+/* Some pictures of a batch, to be evaluated by themselves. Arrays: room for one more than the batch has pictures. */
+typedef struct {
+    uint32_t size;
+    uint32_t n;      /* pictures in the window                                                   */
+    int64_t *x;      /* [n] whose latent is seen                                                 */
+    int64_t *inputs; /* [n] whose inputs (an input of one picture is everybody's)                */
+    int64_t *to; /* [n] whose guess it is a part of, each picture's at most once; -1: it is only seen by the others */
+    double *weight; /* [n] its share there, above 0: guesses are weighted means                 */
+} kiln_window;
+
+/* How a batch of pictures is evaluated a window at a time, and what of their noise is one another's (context windows).
+ * Hangs on a MODEL; every evaluation of its guider's conditionings goes by it. */
+typedef struct {
+    uint32_t size;
+    uint32_t split;       /* 1: of several entries of a conditioning each window takes one, by where its middle is */
+    const char *identity; /* all that decides what the functions do */
+    const void *self;
+    /* Fills window `i` of a batch at a step of the sampling, counted from 0: 1; 0: there are no more (i 0: the batch is
+     * evaluated whole); -1: these windows make no sense for so many pictures. [any], pure */
+    int (*at)(const void *self, int64_t pictures, int64_t step, size_t i, kiln_window *out);
+    /* NULL, or from[pictures] = whose drawn noise each picture begins with. 0: no memory. [any], pure */
+    int (*noise)(const void *self, int64_t pictures, uint64_t seed, int64_t *from);
+} kiln_windows;
+
 /* ---- MODEL ---- */
 
 /* Another MODEL that evaluates levels below `below` in this one's place, with its own weights, hooks and inputs (a
@@ -254,6 +280,7 @@ typedef struct kiln_model {
     void (*release)(void *owned);
     kiln_value *base;                /* or the value this one was made from, kept alive */
     const kiln_mask_rule *mask_rule; /* NULL: noise masks stay as they are */
+    const kiln_windows *windows;     /* NULL: batches are evaluated whole */
 } kiln_model;
 
 #ifdef __cplusplus

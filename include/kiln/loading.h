@@ -4,15 +4,14 @@
  * their smallest size: a tensor that is missing or misshapen is reported now and not after a minute of sampling.
  * Tensors that no network asked for are named in a warning.
  *
- *     const kiln_loading_api *l = c->host->ability(KILN_LOADING_ABILITY);      // in run(); plugin org.kiln.loader
- *     const char *const kinds[] = {KILN_FAMILY_TEXT_ENCODER};
- *     kiln_load what = {.size = sizeof what, .path = p->path, .kind = kinds, .n = 1};
- *     return l->load(c, &what, c->out);
+ *     return kiln_load_one(c, p->path, KILN_FAMILY_TEXT_ENCODER, c->out);      // in run(); plugin org.kiln.loader
  */
 #ifndef KILN_LOADING_H
 #define KILN_LOADING_H
 
 #include "weights.h"
+
+#include <string.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -46,6 +45,24 @@ typedef struct {
      * files carry along ("...position_ids", "model_ema.*"). [any] */
     int (*needless)(const char *tensor);
 } kiln_loading_api;
+
+/* load() as a node calls it; a message where the plugin that provides it is not there. [run] */
+static inline kiln_status kiln_load_parts(const kiln_call *c, const kiln_load *what, kiln_value **out)
+{
+    const kiln_loading_api *l = (const kiln_loading_api *)c->host->ability(KILN_LOADING_ABILITY);
+    if (l) return l->load(c, what, out);
+    return c->host->fail(c->ctx, KILN_ERR_UNSUPPORTED,
+                         KILN_LOADING_ABILITY " is not there; load the plugin org.kiln.loader");
+}
+
+/* *out = the one part of this kind in a file or folder. [run] */
+static inline kiln_status kiln_load_one(const kiln_call *c, const char *path, const char *kind, kiln_value **out)
+{
+    kiln_load what;
+    memset(&what, 0, sizeof what);
+    what.size = (uint32_t)sizeof what, what.path = path, what.kind = &kind, what.n = 1;
+    return kiln_load_parts(c, &what, out);
+}
 
 #ifdef __cplusplus
 }

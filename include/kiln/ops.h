@@ -33,6 +33,7 @@ extern "C" {
 #define KILN_OPS_ABILITY "kiln.ops/1"
 
 typedef struct kiln_program kiln_program;
+typedef struct kiln_states kiln_states; /* memory of programs that outlives their runs */
 /* Goes by value and does not grow. */
 typedef struct {
     uint32_t id;
@@ -288,6 +289,86 @@ typedef struct {
     int64_t weights;
 } kiln_part;
 
+/* ---- ops of a plugin's own ---- */
+
+#define KILN_OP_OPERANDS 8
+#define KILN_OP_RESULTS 3
+
+/* A call of such an op: what it is about and, where it computes, the data. Tensors are dense. */
+typedef struct {
+    uint32_t size;
+    uint32_t n_in, n_out, device; /* device: one bit, where `data` is                                           */
+    const kiln_tensor *in;        /* [n_in]; dtype 0: an operand that was left out. Never written to           */
+    const kiln_tensor *out;       /* [n_out], not for shape(). data NULL: nobody wants that one (never out[0]) */
+    const void *attributes;       /* a copy of what custom() was given                                          */
+    size_t attribute_bytes;
+    /* Returns KILN_ERR_INVALID and keeps the sentence for the user. Not in tile(). */
+    kiln_status (*fail)(void *engine, const char *format, ...) __attribute__((format(printf, 2, 3)));
+    void *engine;
+} kiln_op_call;
+
+/* What shape() says of a result. */
+typedef struct {
+    uint32_t rank, dtype; /* dtype 0: the program's precision, or f32 where the op does not take that */
+    int64_t *dim;         /* room for KILN_MAX_RANK */
+} kiln_op_result;
+
+typedef struct {
+    uint32_t dtype; /* KILN_F32 (tried in the op's other types too) or KILN_I32; 0: left out */
+    uint32_t rank;
+    const int64_t *dim; /* KILN_DIMS(..) */
+    double low, high;   /* what its numbers are between */
+} kiln_op_operand;
+
+/* Operands for which `kiln check-plugin` tries the op. Odd sizes find most. */
+typedef struct {
+    uint32_t size;
+    uint32_t n_in;
+    const char *name;
+    const void *attributes;
+    size_t attribute_bytes;
+    kiln_op_operand in[KILN_OP_OPERANDS];
+} kiln_op_example;
+
+/* A row, static. The engine plans, counts, traces and runs it like its own ops. Functions are pure: the same bytes for
+ * the same operands, on any thread, whatever else runs. Sums are f32 at least, in an order that shapes decide.
+ *
+ * An op that works element by element gives an `expression` (as map() takes it, over its operands) and needs neither
+ * tile() nor cuda(): it runs wherever map() does, and is fused like it. */
+typedef struct {
+    uint32_t size;
+    uint32_t version; /* raise it when results change                                        */
+    const char *name; /* "org.example.wkv7"                                                  */
+    const char *doc;  /* one line                                                            */
+    uint32_t n_in;    /* operands at most                                                    */
+    uint32_t n_out;   /* 1 to KILN_OP_RESULTS                                                */
+    uint32_t types;   /* bits (1 << KILN_F32 ..): what operands of real numbers may be; others are converted to the
+                         program's precision if that is one, else to f32. i32 come as they are */
+    const char *expression; /* or NULL */
+    /* Fills out[0..n_out) and checks operands and attributes; no data. [any] NULL with an expression. */
+    kiln_status (*shape)(const kiln_op_call *, kiln_op_result *out);
+    uint64_t (*flops)(const kiln_op_call *); /* 1 MAC = 2; NULL: 0 */
+    /* The definition, plain and slow, in double where it can: what the others are judged by, and what runs, with a
+     * warning, where there are no others. */
+    kiln_status (*reference)(const kiln_op_call *);
+    /* On a processor: tiles(call) independent pieces, a number that depends on shapes alone. Each is one call of
+     * tile(), on any thread, with workspace(call) bytes of its own, 64-byte aligned (NULL: none). tile NULL: the
+     * reference. */
+    uint64_t (*tiles)(const kiln_op_call *);
+    size_t (*workspace)(const kiln_op_call *);
+    void (*tile)(const kiln_op_call *, uint64_t tile, void *workspace);
+    /* On a CUDA device: enqueues on `stream` (a cudaStream_t) and returns: no waiting, no allocation, so that it can be
+     * captured. Data are device pointers, `workspace` is cuda_workspace(call) bytes. cuda NULL: the reference runs on
+     * the host. */
+    size_t (*cuda_workspace)(const kiln_op_call *);
+    kiln_status (*cuda)(const kiln_op_call *, void *stream, void *workspace);
+    /* How far tile(), cuda() and the expression may be from the reference, in f32: |x - y| <= absolute + relative *
+     * max(|y|, the root of the mean square of all); in 16-bit types 2^-7 of that more. */
+    double relative, absolute;
+    const kiln_op_example *example;
+    uint32_t n_example, example_stride;
+} kiln_op_kind;
+
 /* A tensor bound to a program's input or output by name. Dense, shape as recorded. dtype may be f32
  * whatever the program's precision is (converted on the way); i32 inputs must be bound as i32. */
 typedef struct {
@@ -300,6 +381,14 @@ typedef struct {
     {                                                                                                                  \
         .size = sizeof(kiln_bind), .name = (name_), .tensor = __VA_ARGS__                                              \
     }
+
+/* All that a run is given. */
+typedef struct {
+    uint32_t size;
+    kiln_states *states; /* NULL: the program records none */
+    const kiln_bind *in, *out;
+    size_t n_in, n_out;
+} kiln_run;
 
 typedef struct {
     uint32_t size;
@@ -491,6 +580,46 @@ typedef struct {
     /* before[i] and after[i] places round dimension i; mode a kiln_pad_mode. */
     kiln_t (*pad)(kiln_program *, kiln_t x, const int64_t *before, const int64_t *after, uint32_t mode, float value);
     kiln_t (*grid_sample)(kiln_program *, kiln_t x, kiln_t grid, const kiln_grid_sample *);
+
+    /* ---- state: caches of keys and values, tails of convolutions, rows of a recurrence ----
+     *
+     *     kiln_states *s = ops->states_new(ctx, "the prompt");
+     *     kiln_t keys = ops->state(p, "3.keys", KILN_BF16, 3, KILN_DIMS(1, 4096, 1024));     // in any number of
+     * programs keys = ops->state_write(p, keys, 1, offset, k);                // rows offset.. of axis 1 become k's
+     *     ops->run_with(ctx, p, &(kiln_run){.size = sizeof(kiln_run), .states = s, .in = in, .n_in = 2, ..});
+     *
+     * A states object holds buffers by name, in the memory of the device and on its account; what a program records
+     * and the object has not yet begins with zeros. A buffer's length is the model's to keep, as an i32 input that
+     * offset and kiln_attention.key_length take: so one program, and one captured graph, serves every step. */
+    kiln_t (*state)(kiln_program *, const char *name, uint32_t dtype, uint32_t rank, const int64_t *dim);
+    /* The state with x written from place `offset` of the axis on; what is recorded later reads it through the result,
+     * what was recorded before reads it as it was. offset i32 [1], or, for axis 1, [dim 0]: one a sequence. What
+     * reaches beyond the end goes round to the beginning (a ring). A negative one fails the run; on a device it writes
+     * nothing. x is converted to the state's type. */
+    kiln_t (*state_write)(kiln_program *, kiln_t state, uint32_t axis, kiln_t offset, kiln_t x);
+
+    /* [run] NULL with a message. `label` is for messages. The object ends with states_free, before the call that made
+     * it does unless a value of type object keeps it (its release function is the place). */
+    kiln_states *(*states_new)(kiln_ctx *, const char *label);
+    /* Another object with the same contents; buffers are shared until one of the two writes. */
+    kiln_states *(*states_fork)(kiln_ctx *, kiln_states *);
+    void (*states_free)(kiln_states *); /* [any] */
+    /* The buffer (all with NULL) begins with zeros again. */
+    void (*states_clear)(kiln_states *, const char *name);
+    size_t (*states_bytes)(const kiln_states *);
+    /* A map of tensors by name, of their own types: what kiln.store/1 keeps, so that a killed generation goes on. The
+     * caller owns it. And back: into an object, whose buffers of those names it replaces. */
+    kiln_value *(*states_save)(kiln_ctx *, kiln_states *);
+    kiln_status (*states_load)(kiln_ctx *, kiln_states *, const kiln_value *);
+    kiln_status (*run_with)(kiln_ctx *, kiln_program *, const kiln_run *);
+
+    /* ---- ops of a plugin's own ---- */
+
+    /* [open] So that `kiln check-plugin` finds the op and tries it. A name that is taken is an error. */
+    kiln_status (*register_op)(const kiln_op_kind *);
+    /* The op of x[0..n); attributes are copied. more: takes the results after the first, [n_out - 1], or NULL. */
+    kiln_t (*custom)(kiln_program *, const kiln_op_kind *, const kiln_t *x, uint32_t n, const void *attributes,
+                     size_t attribute_bytes, kiln_t *more);
 } kiln_ops;
 
 #ifdef __cplusplus

@@ -108,7 +108,23 @@ typedef enum {
     KILN_F64,
     KILN_BOOL8,
     KILN_F8_E4M3, /* OCP 8-bit floating point, of weights as they are stored alone (weights.h): no infinity */
-    KILN_F8_E5M2  /* the same with f16's range */
+    KILN_F8_E5M2, /* the same with f16's range */
+    /* Of weights as they are stored alone, as are those below: blocks of elements with scales between them, named and
+     * laid out as ggml has them in GGUF files (weights.h: kiln_weight_info.block). */
+    KILN_Q4_0,
+    KILN_Q4_1,
+    KILN_Q5_0,
+    KILN_Q5_1,
+    KILN_Q8_0,
+    KILN_Q2_K,
+    KILN_Q3_K,
+    KILN_Q4_K,
+    KILN_Q5_K,
+    KILN_Q6_K,
+    KILN_IQ4_NL,
+    KILN_IQ4_XS,
+    KILN_MXFP4,
+    KILN_NVFP4
 } kiln_dtype;
 
 enum { KILN_LOG_ERROR = 0, KILN_LOG_WARN, KILN_LOG_INFO, KILN_LOG_DEBUG };

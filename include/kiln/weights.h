@@ -1,6 +1,6 @@
 /* weights.h - "kiln.weights/1": an immutable set of named tensors, views of it, and patches.
  *
- * open() maps a .safetensors file, a sharded model, or a whole diffusers folder; the
+ * open() maps a .safetensors or .gguf file, a sharded model, or a whole diffusers folder; the
  * header is checked in full before anything is trusted and nothing is read until it is
  * asked for. view() gives other names to the same bytes, so that a key map is data.
  *
@@ -13,8 +13,13 @@
  * "<path of its file's folder relative to the root>/<name>" ("unet/conv_in.weight",
  * "text_encoder/text_model....weight"); tensors of files in the root carry no prefix. Of each folder one model is
  * taken: the plain variant before .fp16 before .bf16, diffusion_pytorch_model before model, a single file before
- * shards (*.safetensors.index.json, which may also be opened itself); else the only .safetensors there is. The root of
- * a folder with a model_index.json is not searched. Pickles (.ckpt, .pt, .bin) are never read.
+ * shards (*.safetensors.index.json, which may also be opened itself); else the only .safetensors there is, else the
+ * only .gguf. The root of a folder with a model_index.json is not searched. Pickles (.ckpt, .pt, .bin) are never read.
+ *
+ * Quantised tensors. What a GGUF file stores by blocks stays so: its dtype says how (KILN_Q4_K), map() gives the
+ * blocks, and read_f32() the numbers. What consists of codes with scales beside them is one tensor under the name of
+ * the codes (X.weight, of type f32): f8 of ComfyUI and DeepSeek, int8 and nf4 or fp4 of bitsandbytes; its companions
+ * are no tensors. Shapes are as torch has them, whatever the file's order.
  *
  * Ownership: open(), view(), patch() and ref() return a reference, unref() drops one; a view
  * keeps its base alive, a patched set that and the sets its patches come from. Sets are immutable; every function is
@@ -36,21 +41,26 @@ typedef struct kiln_file kiln_file; /* files.h */
 
 typedef struct {
     uint32_t size;
-    uint32_t dtype; /* as stored; 0: of a type kiln does not compute with (or f8 that needs a scale), map() and
-                       read_f32() refuse it */
+    uint32_t dtype; /* as stored, f32 of what is computed (patched, with scales beside it, made of several tensors); 0:
+                       of a type kiln does not compute with, map() and read_f32() refuse it */
     uint32_t rank;
     const int64_t *dim; /* [rank]; lives as long as the set */
     size_t bytes;
-    const char *name; /* in this set; lives as long as the set */
-    const char *file; /* path of the file it lies in           */
+    const char *name;            /* in this set; lives as long as the set */
+    const char *file;            /* path of the file it lies in           */
+    uint32_t block, block_bytes; /* elements and bytes of a block of this type; 1 where it has none; 0 of dtype 0 */
+    size_t stored_bytes;         /* in the files: what is smaller than `bytes` where codes and scales make the tensor */
 } kiln_weight_info;
 
-/* How a view renames. What a rule does to the tensor it does in this order: rows, squeeze, transpose. Rules are tried
- * in order for every tensor of the base, the first whose `from` matches decides; a tensor that no rule matches is not
- * in the view. A pattern is literal but for "{}", which matches one or more characters without a dot, and a final "*",
- * which matches the rest; `to` takes them in order. With rows > 0 the result is rows [row, row+rows) of dimension 0 (a
- * fused QKV split). Of one base tensor several rules may make several names: see `more`. A table of rules:
+/* How a view renames. What a rule does to the tensor it does in this order: join, rows, slice, squeeze, swap_halves,
+ * unpermute_heads, reshape, permute, transpose. Rules are tried in order for every tensor of the base, the first whose
+ * `from` matches decides; a tensor that no rule matches is not in the view. A pattern is literal but for "{}", which
+ * matches one or more characters without a dot, and a final "*", which matches the rest; `to` takes them in order. With
+ * rows > 0 the result is rows [row, row+rows) of dimension 0 (a fused QKV split). Of one base tensor several rules may
+ * make several names: see `more`. What is neither renamed nor sliced by whole rows nor reshaped is computed when it is
+ * read, and of type f32. A table of rules:
  *     static const kiln_weight_rule rules[] = {KILN_RULE(.from = "unet/{}.q", .to = "{}.query"), ...}; */
+enum { KILN_JOIN_CAT = 1, KILN_JOIN_STACK = 2 };
 typedef struct {
     uint32_t size;
     const char *from, *to;
@@ -58,6 +68,21 @@ typedef struct {
     uint32_t transpose; /* 1: a rank-2 tensor [a,b] is seen as [b,a]                        */
     uint32_t squeeze;   /* 1: trailing dimensions of size 1 are dropped ([C,C,1,1] -> [C,C]) */
     uint32_t more;      /* 1: after this match go on to the following rules as well          */
+    /* KILN_JOIN_CAT: one tensor of several, one behind the other along dimension `axis`; KILN_JOIN_STACK: along a new
+     * dimension there. They are `from` and those of `with`, [n_with] names that take what `from` matched as `to` does
+     * (q, k and v); or those of `each`, where "#" stands for 0, 1, 2, ... as long as there is such a tensor (experts;
+     * `from` is the first). */
+    uint32_t join, axis;
+    const char *const *with;
+    uint32_t n_with;
+    uint32_t slice_axis; /* with slices > 0: [slice, slice+slices) of that dimension */
+    const char *each;
+    int64_t slice, slices;
+    uint32_t swap_halves;     /* 1: the first and the second half of dimension 0 change places (scale and shift) */
+    uint32_t unpermute_heads; /* the number of heads: rows of q or k of a llama GGUF, back from pairs to halves */
+    const int64_t *reshape;   /* [reshape_rank], of as many elements; one may be -1 */
+    const uint32_t *permute;  /* [permute_rank], torch's permute(): dimension i of the result is permute[i] */
+    uint32_t reshape_rank, permute_rank;
 } kiln_weight_rule;
 
 #define KILN_RULE(...)                                                                                                 \
@@ -76,7 +101,8 @@ typedef struct {
     const int64_t *dim;
 } kiln_weight_factor;
 
-/* to[i][j] += factor * sum over k of a[i][k] * b[k][j]: a lies densely, to's and b's rows are to_ld and b_ld apart. */
+/* to[i][j] += factor * sum over k of a[i][k] * b[k][j], each step of the sum fmaf(a, b, sum), k ascending from 0: a
+ * lies densely, to's and b's rows are to_ld and b_ld apart. */
 typedef struct {
     float *to;
     const float *a, *b;
@@ -119,7 +145,7 @@ typedef struct {
  *   W + strength * scale * difference, with up and down NULL.
  * Several of one tensor add up. It is computed in f32 whenever the tensor is read or packed, and stored nowhere: first
  * the base's number, then for each patch in the order given f32(strength * scale) times the sum, the sum in f32 over r
- * ascending; or what the patch's change makes of it. */
+ * ascending, each step rounded once (fmaf), on every processor; or what the patch's change makes of it. */
 typedef struct {
     uint32_t size;
     const char *name;       /* in the base set                                              */
@@ -157,6 +183,51 @@ typedef struct {
     const char *key, *value; /* UTF-8 */
 } kiln_weight_text;
 
+/* The bytes of a whole file that is no file of its own. With `data` they stay the giver's, unchanged, until release()
+ * is called, once, when the last set that has them goes; with `read` they are read into memory while the set is opened,
+ * and release() is called before that ends. The set's identity is the digest of the bytes. */
+typedef struct {
+    uint32_t size;
+    const char *name; /* for messages: "weights of scene 3" */
+    const void *data; /* [bytes] */
+    uint64_t bytes;
+    kiln_status (*read)(void *self, uint64_t offset, size_t n, void *dst); /* all n, or not KILN_OK */
+    void *self;
+    void (*release)(void *self); /* NULL: nothing to do; called also where opening fails */
+} kiln_weight_source;
+
+/* A tensor in memory, dense. Of a type that is stored by blocks: the blocks, whole ones in number. */
+typedef struct {
+    uint32_t size;
+    uint32_t dtype, rank;
+    const char *name;
+    const int64_t *dim;
+    const void *data; /* NULL where a dimension is 0 */
+} kiln_weight_tensor;
+
+/* A value of a file's metadata: of a GGUF file a number, a text, or an array of either; of a safetensors file a text.
+ */
+enum { KILN_META_INT = 1, KILN_META_UINT, KILN_META_FLOAT, KILN_META_BOOL, KILN_META_STRING };
+typedef struct {
+    uint32_t size;
+    uint32_t kind; /* KILN_META_INT ..., of an array that of its items */
+    uint32_t is_array;
+    uint32_t width; /* bytes of a number as it lies in `data`; 0 of texts */
+    size_t count;   /* items; 1 of a single value */
+    const char *key, *file;
+    const void *data; /* numbers as they lie in the file: little-endian, of any alignment, read-only */
+    size_t bytes;
+    uint32_t plain; /* these three are the engine's: where metadata_item() found the last text */
+    size_t next, at;
+} kiln_weight_value;
+typedef struct {
+    uint32_t size;
+    int64_t integer;  /* of INT, UINT (its bits) and BOOL */
+    double number;    /* of all but STRING */
+    const char *text; /* of STRING: n bytes, without a NUL; of an array's texts any bytes, else UTF-8 */
+    size_t n;
+} kiln_weight_item;
+
 typedef struct {
     uint32_t size;
     /* NULL: reported on ctx with file, offset and reason. */
@@ -177,9 +248,9 @@ typedef struct {
     /* Copies the tensor as f32 into dst[product of dim], transposed if the view says so. */
     kiln_status (*read_f32)(kiln_ctx *, const kiln_weights *, const char *name, float *dst);
     /* A small text file of the folder ("unet/config.json"), NUL-terminated, at most 16 MiB, or of a
-     * safetensors file's __metadata__ ("__metadata__/key", "unet/__metadata__/key"); NULL when there is none
-     * (silent; one that is too large or a link to outside the folder is logged). Valid while the set lives. A view of a
-     * folder sees the folder's files by their full path. */
+     * file's metadata ("__metadata__/key", "unet/__metadata__/key"; arrays of a GGUF file are not text); NULL when
+     * there is none (silent; one that is too large or a link to outside the folder is logged). Valid while the set
+     * lives. A view of a folder sees the folder's files by their full path. */
     const char *(*text)(const kiln_weights *, const char *path, size_t *n);
     /* 32 hex digits: digest of the names, shapes, dtypes, rules and contents' identity. Two sets
      * with equal identity hold equal tensors. Costs one read of the files the first time. */
@@ -203,6 +274,23 @@ typedef struct {
      * the type it is stored as. */
     kiln_status (*write)(kiln_ctx *, kiln_file *to, const kiln_weight_row *row, size_t n, const kiln_weight_text *text,
                          size_t n_text);
+
+    /* The typed value of that path ("__metadata__/tokenizer.ggml.tokens", "unet/__metadata__/key"), and the i-th of
+     * all that the set's files have. It lives as long as the set. KILN_ERR_INVALID, silently: there is none. */
+    kiln_status (*metadata)(const kiln_weights *, const char *path, kiln_weight_value *out);
+    kiln_status (*metadata_at)(const kiln_weights *, size_t i, kiln_weight_value *out);
+    /* Item i of a value. Texts of an array are found from the last one on, so going through them in order is cheap; a
+     * value is for one thread. KILN_ERR_INVALID: it has fewer. */
+    kiln_status (*metadata_item)(kiln_weight_value *, size_t i, kiln_weight_item *out);
+
+    /* The tensors of both; of two of one name that of `over`. Texts and metadata: those of `over` first. It may be
+     * viewed and patched like any other. */
+    kiln_weights *(*overlay)(kiln_ctx *, kiln_weights *base, kiln_weights *over);
+    /* A set from the bytes of a .safetensors or .gguf file that lie in memory or that a function gives; see there. */
+    kiln_weights *(*open_source)(kiln_ctx *, const kiln_weight_source *);
+    /* A set of these tensors, which are copied. `name` stands for it in messages. `tensor` is n structs of the first's
+     * size. */
+    kiln_weights *(*make)(kiln_ctx *, const char *name, const kiln_weight_tensor *tensor, size_t n);
 } kiln_weights_api;
 
 #ifdef __cplusplus

@@ -23,17 +23,6 @@ static const kiln_choice device[] = {
     {.name = "default", .value = DEVICE_DEFAULT}, {.name = "cpu", .value = DEVICE_CPU}, {0}};
 static const kiln_port clip_out[] = {{.name = "CLIP", .type = "CLIP", .doc = "The text encoder."}};
 
-static kiln_status load(const kiln_call *c, const char *path, kiln_value **out)
-{
-    static const char *const kind = KILN_FAMILY_TEXT_ENCODER;
-    const kiln_loading_api *l = c->host->ability(KILN_LOADING_ABILITY);
-    const kiln_load what = {.size = sizeof what, .path = path, .kind = &kind, .n = 1};
-    if (!l)
-        return c->host->fail(c->ctx, KILN_ERR_UNSUPPORTED,
-                             "nothing loads files: kiln-loader.so is not among the plugins; install kiln anew");
-    return l->load(c, &what, out);
-}
-
 /* A run computes on one device. */
 static void say_device(const kiln_call *c, int32_t wanted)
 {
@@ -108,7 +97,7 @@ static kiln_status load_clip(const kiln_call *c)
 {
     TRY(check_clip(c)); /* a link may have brought the choice */
     say_device(c, ((const clip_params *)c->params)->device);
-    return load(c, ((const clip_params *)c->params)->path, &c->out[0]);
+    return kiln_load_one(c, ((const clip_params *)c->params)->path, KILN_FAMILY_TEXT_ENCODER, &c->out[0]);
 }
 
 const kiln_node node_clip_loader = {
@@ -164,8 +153,8 @@ static kiln_status load_dual(const kiln_call *c)
     kiln_value *one[2] = {NULL};
     TRY(check_dual(c));
     say_device(c, p->device);
-    kiln_status status = load(c, p->path[0], &one[0]);
-    if (status == KILN_OK) status = load(c, p->path[1], &one[1]);
+    kiln_status status = kiln_load_one(c, p->path[0], KILN_FAMILY_TEXT_ENCODER, &one[0]);
+    if (status == KILN_OK) status = kiln_load_one(c, p->path[1], KILN_FAMILY_TEXT_ENCODER, &one[1]);
     if (status == KILN_OK && !(c->out[0] = clip_pair(c->host, c->ctx, one[0], one[1]))) status = KILN_ERR_INVALID;
     c->host->unref(one[0]), c->host->unref(one[1]);
     return status;

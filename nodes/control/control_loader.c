@@ -25,14 +25,7 @@ static const kiln_param loader_param[] = {
 
 static kiln_status open_control(const kiln_call *c, kiln_value **out)
 {
-    static const char *const kinds[] = {KILN_FAMILY_CONTROL};
-    const kiln_loading_api *loading = c->host->ability(KILN_LOADING_ABILITY);
-    const kiln_load what = {
-        .size = sizeof what, .path = ((const loader_params *)c->params)->path, .kind = kinds, .n = 1};
-    if (!loading)
-        return c->host->fail(c->ctx, KILN_ERR_UNSUPPORTED,
-                             "kiln.loading/1 is not there; load the plugin org.kiln.loader");
-    return loading->load(c, &what, out);
+    return kiln_load_one(c, ((const loader_params *)c->params)->path, KILN_FAMILY_CONTROL, out);
 }
 
 static const kiln_net *net_of(const kiln_call *c, const kiln_value *control)

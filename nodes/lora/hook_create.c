@@ -77,20 +77,17 @@ static kiln_status create_lora(const kiln_call *c, int with_clip)
 
 static kiln_status create_checkpoint(const kiln_call *c, int with_clip)
 {
-    static const char *const kind[] = {KILN_FAMILY_DENOISER, KILN_FAMILY_TEXT_ENCODER};
-    const kiln_loading_api *l = c->host->ability(KILN_LOADING_ABILITY);
+    static const char *const text[] = {KILN_FAMILY_TEXT_ENCODER};
     hook_strengths s = strengths_of(c, with_clip);
     const char *path = ((const create_params *)c->params)->path;
+    const kiln_load encoder = {.size = sizeof encoder, .flags = KILN_LOAD_OPTIONAL, .path = path, .kind = text, .n = 1};
     kiln_value *part[2] = {NULL};
-    if (!l)
-        return c->host->fail(c->ctx, KILN_ERR_UNSUPPORTED,
-                             "nothing loads files: kiln-loader.so is not among the plugins; install kiln anew");
-    TRY(l->load(c, &(kiln_load){.size = sizeof(kiln_load), .path = path, .kind = kind, .n = 1}, part));
-    if (with_clip) /* a checkpoint without a text encoder changes none */
-        TRY(l->load(c,
-                    &(kiln_load){
-                        .size = sizeof(kiln_load), .flags = KILN_LOAD_OPTIONAL, .path = path, .kind = kind + 1, .n = 1},
-                    part + 1));
+    TRY(kiln_load_one(c, path, KILN_FAMILY_DENOISER, part));
+    kiln_status status = with_clip ? kiln_load_parts(c, &encoder, part + 1) : KILN_OK; /* it may have none */
+    if (status != KILN_OK) {
+        c->host->unref(part[0]);
+        return status;
+    }
     kiln_value *hook = checkpoint_hook_new(c, part[0], part[1], &s);
     c->host->unref(part[0]);
     c->host->unref(part[1]);

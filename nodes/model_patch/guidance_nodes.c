@@ -293,7 +293,10 @@ static const kiln_choice seg_block[] = {{.name = "input", .value = IN_INPUT},
                                         {.name = "output", .value = IN_OUTPUT},
                                         {0}};
 static const kiln_choice seg_mode[] = {
-    {.name = "full", .value = 0}, {.name = "partial", .value = 1}, {.name = "snf", .value = 2}, {0}};
+    {.name = "full", .doc = "what comes out is to spread as the positive guess does", .value = RESCALE_FULL},
+    {.name = "partial", .doc = "the positive guess and the guidance are to", .value = RESCALE_PARTIAL},
+    {.name = "snf", .doc = "of cfg's guidance and this one the more salient, number by number", .value = RESCALE_SNF},
+    {0}};
 static const kiln_param seg_param[] = {
     KIT_FLOAT(seg_params, scale, 3, 0, 100, 0.1, "How far from the smoothed guess; 0: not at all, at no cost."),
     KIT_FLOAT(seg_params, blur_sigma, -1, -1, 9999, 0.01,
@@ -303,45 +306,59 @@ static const kiln_param seg_param[] = {
     KIT_FLOAT(seg_params, sigma_start, -1, -1, 10000, 0.01,
               "It acts from this noise level down; below 0: from the first."),
     KIT_FLOAT(seg_params, sigma_end, -1, -1, 10000, 0.01, "It acts above this noise level."),
-    KIT_FLOAT(seg_params, rescale, 0, 0, 1, 0.01, "Of the guidance by its spread: 0 alone is there."),
-    KIT_ENUM(seg_params, rescale_mode, seg_mode, 0, "Of the rescaling: full alone is there."),
+    KIT_FLOAT(seg_params, rescale, 0, 0, 1, 0.01,
+              "Share of the guidance that is brought to the spread of the positive guess; 0: none."),
+    KIT_ENUM(seg_params, rescale_mode, seg_mode, 0, "What is to spread so; snf takes no share."),
     {.name = "unet_block_list",
      .type = KILN_P_STRING,
      .offset = offsetof(seg_params, unet_block_list),
      .def_str = "",
-     .doc = "Several blocks (d2.0-1, m0, u3), which is not there: take a node for each."},
+     .doc = "Blocks with self-attention in place of unet_block: d2.0-1, m0, u3-5 (down, middle, up, counted from 0; "
+            "behind the dot transformers of a block)."},
 };
 
 static kiln_status check_seg(const kiln_call *c)
 {
     const seg_params *s = c->params;
-    if (s->rescale != 0 || s->rescale_mode != 0)
-        return c->host->fail(c->ctx, KILN_ERR_UNSUPPORTED,
-                             "rescaled SEG is not there: leave rescale at 0 and rescale_mode at full, and take "
-                             "RescaleCFG for the spread");
-    if (s->unet_block_list && s->unet_block_list[0])
-        return c->host->fail(
-            c->ctx, KILN_ERR_UNSUPPORTED,
-            "unet_block_list is not there: give one block by unet_block and unet_block_id, and several "
-            "by a node for each");
-    if (s->unet_block == IN_MIDDLE && s->unet_block_id != 0)
+    if (!s->unet_block_list[0] && s->unet_block == IN_MIDDLE && s->unet_block_id != 0)
         return c->host->fail(c->ctx, KILN_ERR_INVALID, "unet_block_id is %lld, and the middle has block 0 alone",
                              (long long)s->unet_block_id);
     return KILN_OK;
 }
 
+static kiln_status seg_blocks(const kiln_call *c, unet_blocks *to)
+{
+    static const char *const part[] = {"input", "middle", "output"};
+    const kiln_model_api *models = c->host->ability(KILN_MODEL_ABILITY);
+    const kiln_model *m = models->model(c->ctx, c->in[0]);
+    const seg_params *s = c->params;
+    unet_blocks all;
+    char why[160];
+    if (!m) return KILN_ERR_INVALID;
+    unet_blocks_all(m, &all);
+    if (s->unet_block_list[0]) {
+        if (unet_blocks_read(&all, s->unet_block_list, to, why)) return KILN_OK;
+        return c->host->fail(c->ctx, KILN_ERR_INVALID, "unet_block_list %s", why);
+    }
+    unet_blocks_one(&all, part[s->unet_block], s->unet_block_id, to);
+    if (to->n) return KILN_OK;
+    return c->host->fail(c->ctx, KILN_ERR_INVALID,
+                         "SmoothedEnergyGuidanceAdvanced acts at '%s.%lld.*.attn1', a place that this model does not "
+                         "have: it is for UNets with self-attention there",
+                         part[s->unet_block], (long long)s->unet_block_id);
+}
+
 static kiln_status run_seg(const kiln_call *c)
 {
     const seg_params *s = c->params;
-    char block[PATCH_PLACE_MAX] = "middle.";
+    smoothed_energy_settings by = {.added = {s->scale, s->rescale, s->rescale_mode},
+                                   .blur_sigma = s->blur_sigma,
+                                   .sigma_start = s->sigma_start,
+                                   .sigma_end = s->sigma_end};
     TRY(check_seg(c));
-    if (s->unet_block != IN_MIDDLE)
-        snprintf(block, sizeof block, "%s.%lld.", s->unet_block == IN_INPUT ? "input" : "output",
-                 (long long)s->unet_block_id);
-    TRY(check_places(c, "SmoothedEnergyGuidanceAdvanced", block, ".attn1"));
+    TRY(seg_blocks(c, &by.blocks));
     if (s->scale == 0 || s->blur_sigma == 0) return c->out[0] = c->host->ref(c->in[0]), KILN_OK;
-    return model_patch_put(c, smoothed_energy_new(&(smoothed_energy_settings){s->scale, s->blur_sigma, s->sigma_start,
-                                                                              s->sigma_end, block}));
+    return model_patch_put(c, smoothed_energy_new(&by));
 }
 
 const kiln_node node_seg = {

@@ -21,6 +21,7 @@ extern const kiln_node node_sampler_select, node_sampler_euler_ancestral, node_s
 extern const kiln_node node_sampling_discrete, node_sampling_edm, node_sampling_v, node_sampling_sd3,
     node_sampling_aura, node_sampling_flux, node_rescale_cfg, node_perp_neg; /* model_sampling_nodes.c   */
 extern const kiln_node node_differential;                                    /* differential_diffusion.c */
+extern const kiln_node node_context_windows;                                 /* context_windows_node.c */
 extern const kiln_node node_model_range, node_model_range_step;              /* model_range_nodes.c      */
 
 #endif

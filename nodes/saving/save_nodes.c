@@ -74,7 +74,7 @@ static kiln_status add_model(saved_file *f, const kiln_value *value)
     if (!m) return KILN_ERR_INVALID;
     if (!KILN_HAS(kiln_denoiser, m->denoiser, save) || !m->denoiser->save)
         return refuse(c, "a denoiser", CALLED(kiln_denoiser, m->denoiser));
-    if (m->n_hook || m->n_guidance || m->n_range || m->mask_rule)
+    if (m->n_hook || m->n_guidance || m->n_range || m->mask_rule || m->windows)
         c->host->log(KILN_LOG_WARN, "a file holds weights: what nodes do to this MODEL beside them (FreeU, RescaleCFG, "
                                     "a refiner) is not saved");
     return m->denoiser->save(m->denoiser, m, &f->saving);

@@ -23,14 +23,7 @@ static const kiln_param loader_param[] = {{.name = "clip_name",
 
 static kiln_status load(const kiln_call *c)
 {
-    static const char *const kinds[] = {KILN_FAMILY_VISION};
-    const kiln_loading_api *loading = c->host->ability(KILN_LOADING_ABILITY);
-    const kiln_load what = {
-        .size = sizeof what, .path = ((const loader_params *)c->params)->path, .kind = kinds, .n = 1};
-    if (!loading)
-        return c->host->fail(c->ctx, KILN_ERR_UNSUPPORTED,
-                             "kiln.loading/1 is not there; load the plugin org.kiln.loader");
-    return loading->load(c, &what, c->out);
+    return kiln_load_one(c, ((const loader_params *)c->params)->path, KILN_FAMILY_VISION, c->out);
 }
 
 const kiln_node node_clip_vision_loader = {

@@ -41,15 +41,9 @@ static kiln_status refuse_pickle(const kiln_call *c, const char *path)
 
 static kiln_status load(const kiln_call *c)
 {
-    static const char *const kinds[] = {IP_ADAPTER_KIND};
-    const kiln_loading_api *loading = c->host->ability(KILN_LOADING_ABILITY);
     const char *path = ((const loader_params *)c->params)->path;
-    const kiln_load what = {.size = sizeof what, .path = path, .kind = kinds, .n = 1};
-    if (!loading)
-        return c->host->fail(c->ctx, KILN_ERR_UNSUPPORTED,
-                             "kiln.loading/1 is not there; load the plugin org.kiln.loader");
     TRY(refuse_pickle(c, path));
-    return loading->load(c, &what, c->out);
+    return kiln_load_one(c, path, IP_ADAPTER_KIND, c->out);
 }
 
 const kiln_node node_ip_adapter_model_loader = {

@@ -37,13 +37,9 @@ static const kiln_param loader_param[] = {
 
 static kiln_status load(const kiln_call *c)
 {
-    const kiln_loading_api *loading = c->host->ability(KILN_LOADING_ABILITY);
     const char *path = ((const loader_params *)c->params)->path;
     const kiln_load what = {.size = sizeof what, .flags = KILN_LOAD_OPTIONAL, .path = path, .kind = kinds, .n = PARTS};
-    if (!loading)
-        return c->host->fail(c->ctx, KILN_ERR_UNSUPPORTED,
-                             "kiln.loading/1 is not there; load the plugin org.kiln.loader");
-    TRY(loading->load(c, &what, c->out));
+    TRY(kiln_load_parts(c, &what, c->out));
     for (size_t i = 0; i < PARTS; i++)
         if (!c->out[i] && (!KILN_HAS(kiln_call, c, wanted) || (c->wanted >> i & 1)))
             return c->host->fail(c->ctx, KILN_ERR_UNSUPPORTED,

@@ -27,4 +27,8 @@ enum { DORA_AXIS = 1, DORA_NONE = 0, DORA_ROWS = 1, DORA_COLUMNS = 2 };
  * set [w]: W is replaced. */
 extern const kiln_weight_change oft_change, boft_change, ia3_change, set_change;
 
+/* peft's OFT [blocks [n or 1, b (b - 1) / 2]] and BOFT [blocks [1,n,b,b], scale [O] or none], by these options. */
+enum { PEFT_SIDE = 0, PEFT_TERMS, PEFT_BOFT }; /* b; of the series, 0: the whole transform; 1: a BOFT */
+extern const kiln_weight_change peft_rotation_change;
+
 #endif

@@ -28,6 +28,7 @@ typedef struct {
     size_t n;
     double alpha; /* from the metadata; 0: it has none */
     int root;     /* 1: divided by the root of the rank */
+    int terms;    /* of an OFT's series; 0: the whole transform */
     int control;  /* it is a ControlNet's */
     int named;    /* the file names ControlNets: what it says of UNets is not for this one */
 } network;
@@ -42,6 +43,7 @@ typedef struct {
     size_t unknown, left; /* tensors with no module here; those of networks that were not given */
     size_t controls;      /* those of ControlNets, where there is none */
     int may_miss;         /* nothing for these networks, but for those: no fault */
+    int told, series;     /* the metadata is there; an OFT wants to know of its series */
     char named[600], first[200];
 } loading;
 
@@ -49,12 +51,21 @@ typedef struct {
 
 /* ---- the adapter's metadata ---- */
 
-static double option(config *c, const network *n, const char *name, double absent, int truth)
+static double number_of(config *c, const network *n, const char *name, double absent)
 {
     char key[80];
     snprintf(key, sizeof key, "%s.%s", n->prefix, name);
-    return truth ? config_bool(c, key, 0) : config_number(c, key, absent, 0, 1e9);
+    return config_number(c, key, absent, 0, 1e9);
 }
+
+static int truth_of(config *c, const network *n, const char *name, int absent)
+{
+    char key[80];
+    snprintf(key, sizeof key, "%s.%s", n->prefix, name);
+    return config_bool(c, key, absent);
+}
+
+enum { TERMS = 5 }; /* peft's default */
 
 /* Reads the metadata that diffusers writes of a peft adapter: a flat map whose keys begin with the network's name. */
 static kiln_status read_metadata(loading *l)
@@ -65,9 +76,14 @@ static kiln_status read_metadata(loading *l)
                                            {"text_encoder_3.alpha_pattern", "{}"}};
     config c = config_open(l->host, l->ctx, l->file, "__metadata__/lora_adapter_metadata");
     config_expect(&c, expected, COUNT(expected));
+    for (size_t i = 0; i < PARTS; i++) l->part[i].terms = TERMS;
+    l->told = c.root != NULL;
     for (size_t i = 0; i < PARTS && c.root; i++) {
-        l->part[i].alpha = option(&c, &l->part[i], "lora_alpha", 0, 0);
-        l->part[i].root = option(&c, &l->part[i], "use_rslora", 0, 1) != 0;
+        network *n = &l->part[i];
+        n->alpha = number_of(&c, n, "lora_alpha", 0);
+        n->root = truth_of(&c, n, "use_rslora", 0);
+        n->terms = (int)number_of(&c, n, "num_cayley_neumann_terms", TERMS);
+        if (!truth_of(&c, n, "use_cayley_neumann", 1)) n->terms = 0;
     }
     config_close(&c);
     return c.failed ? KILN_ERR_INVALID : KILN_OK;
@@ -131,7 +147,8 @@ static lora_module module_in(const loading *l, const network *n, const char *key
                          .k = k,
                          .set = n ? n->set : NULL,
                          .alpha = n ? n->alpha : 0,
-                         .root = n && n->root};
+                         .root = n && n->root,
+                         .terms = n ? n->terms : TERMS};
 }
 
 /* An alpha of nothing is told, as is a "weight" that no IA3 explains. */
@@ -183,6 +200,7 @@ static kiln_status read_tensor(loading *l, const char *key)
     if (module) {
         m = module_in(l, n, key, &k);
         m.module = module;
+        if (k.role == LORA_FACTOR && k.factor == OFT_R) l->series = 1;
         return add_patch(n, &m);
     }
     if (k.part == LORA_CONTROL && !l->part[0].control)
@@ -245,6 +263,13 @@ static kiln_status read_all(loading *l)
 static void report(const loading *l)
 {
     char line[1100];
+    if (l->series && !l->told) {
+        snprintf(line, sizeof line,
+                 "%.300s: an OFT by peft, whose file does not say how many terms its rotations have; %d are taken, "
+                 "which is peft's default",
+                 l->path, TERMS);
+        l->host->log(KILN_LOG_INFO, line);
+    }
     if (!l->unknown) return;
     snprintf(line, sizeof line, "%.300s: %zu patches fit nothing in this model and are left out: %s%s", l->path,
              l->unknown, l->named, l->unknown > NAMED_MAX ? ", ..." : "");

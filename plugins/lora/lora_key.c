@@ -39,16 +39,15 @@ static const char *const factor_suffix[LORA_FACTORS] = {
     [LOKR_T2] = ".lokr_t2",       [GLORA_A1] = ".a1.weight",  [GLORA_A2] = ".a2.weight",
     [GLORA_B1] = ".b1.weight",    [GLORA_B2] = ".b2.weight",  [OFT_BLOCKS] = ".oft_blocks",
     [OFT_RESCALE] = ".rescale",   [IA3_L] = ".ia3_l",         [LORA_MID] = ".lora_mid.weight",
-    [IA3_ON_INPUT] = ".on_input",
+    [IA3_ON_INPUT] = ".on_input", [OFT_R] = ".oft_R.weight",  [BOFT_R] = ".boft_R",
+    [BOFT_S] = ".boft_s",
 };
 
 /* Anywhere in a key. */
 static const struct {
     const char *text, *what;
 } refused[] = {
-    {".oft_R", "an OFT as peft trains it, with numbers that its config.json alone has"},
-    {".boft_R", "a BOFT as peft trains it"},
-    {".boft_s", "a BOFT as peft trains it"},
+    {".oft_embedding_R", "an OFT of an embedding"},
     {".oft_diag", "an OFT of an early LyCORIS"},
     {".bm.weight", "a GLoRA with a Tucker decomposition"},
     {".reshape_weight", "a patch that reshapes"},

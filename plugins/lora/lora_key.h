@@ -59,6 +59,9 @@ typedef enum {
     OFT_RESCALE,
     IA3_ON_INPUT,
     IA3_L,
+    OFT_R, /* peft's */
+    BOFT_R,
+    BOFT_S,
     LORA_MID,
     LORA_FACTORS
 } lora_factor;

@@ -182,7 +182,7 @@ typedef struct {
     const kiln_weight_change *change;
     tensor factor[FACTORS_MAX];
     uint32_t n;
-    double scale, option[2];
+    double scale, option[3];
 } making;
 
 static kiln_status add_alpha_and_dora(const lora_module *m, const target *to, int64_t rank, making *x)
@@ -316,6 +316,39 @@ static kiln_status make_oft(const lora_module *m, const target *to, making *x)
     return KILN_OK;
 }
 
+/* peft's: the inputs in runs of b, of which the numbers above a diagonal tell the side. */
+static kiln_status make_peft_oft(const lora_module *m, const target *to, making *x)
+{
+    tensor blocks = tensor_named(m, m->key);
+    TRY(no_dora(m, "an OFT"));
+    int64_t b = 1;
+    while (b * (b - 1) / 2 < blocks.rest && b < 1 << 15) b++;
+    *x = (making){.change = &peft_rotation_change, .factor = {blocks}, .n = 2, .scale = 1};
+    x->option[PEFT_SIDE] = (double)b, x->option[PEFT_TERMS] = m->terms;
+    if (blocks.rank != 2 || b * (b - 1) / 2 != blocks.rest || b < 2)
+        return does_not_fit(m, &blocks, to,
+                            "an OFT as peft trains it has the numbers above a diagonal, block by block");
+    if (to->columns % b || (blocks.first != 1 && blocks.first != to->columns / b))
+        return does_not_fit(m, &blocks, to, "its blocks do not make up the inputs");
+    return KILN_OK;
+}
+
+static kiln_status make_peft_boft(const lora_module *m, const target *to, making *x)
+{
+    tensor blocks = tensor_named(m, m->key), by = part(m, BOFT_S);
+    kiln_weight_info info;
+    TRY(no_dora(m, "a BOFT"));
+    *x = (making){.change = &peft_rotation_change, .factor = {blocks, by}, .n = 2, .scale = 1};
+    if (!has(m, m->key, &info) || info.rank != 4 || info.dim[0] != 1)
+        return does_not_fit(m, &blocks, to, "of a BOFT as peft trains it, one with a butterfly factor of 1 is known");
+    int64_t b = info.dim[3], n = info.dim[1];
+    x->option[PEFT_SIDE] = (double)b, x->option[PEFT_BOFT] = 1;
+    if (b < 1 || info.dim[2] != b || n != to->columns / b || n * b != to->columns)
+        return does_not_fit(m, &blocks, to, "its blocks do not make up the inputs");
+    if (by.name && by.first * by.rest != to->rows) return does_not_fit(m, &by, to, "it has one number for each output");
+    return KILN_OK;
+}
+
 static kiln_status make_ia3(const lora_module *m, const target *to, making *x)
 {
     int peft = m->k->factor == IA3_L;
@@ -357,6 +390,7 @@ static int leader_of(const lora_module *m)
     if (f <= LOKR_T2) return part(m, LOKR_W1).name ? LOKR_W1 : LOKR_W1_A;
     if (f <= GLORA_B2) return GLORA_A1;
     if (f <= OFT_RESCALE) return OFT_BLOCKS;
+    if (f == BOFT_S) return BOFT_R;
     return f == LORA_MID ? UP_AT : (int)f;
 }
 
@@ -370,7 +404,8 @@ int lora_module_leads(const lora_module *m)
 /* The up of any naming, or the leading factor of any other kind that can have norms. */
 static int has_product(const lora_module *m)
 {
-    static const lora_factor leaders[] = {HADA_W1_A, LOKR_W1, LOKR_W1_A, GLORA_A1, OFT_BLOCKS, IA3_ON_INPUT, IA3_L};
+    static const lora_factor leaders[] = {HADA_W1_A,    LOKR_W1, LOKR_W1_A, GLORA_A1, OFT_BLOCKS,
+                                          IA3_ON_INPUT, IA3_L,   OFT_R,     BOFT_R};
     char up[LORA_NAME_CAPACITY];
     for (unsigned i = 0; i < LORA_PAIRS; i++)
         if (lora_key_other(m->key, m->k, LORA_UP, i, up) && tensor_named(m, up).name) return 1;
@@ -427,6 +462,8 @@ static kiln_status make(const lora_module *m, const target *to, making *x)
            : f <= LOKR_T2    ? make_lokr(m, to, x)
            : f <= GLORA_B2   ? make_glora(m, to, x)
            : f == OFT_BLOCKS ? make_oft(m, to, x)
+           : f == OFT_R      ? make_peft_oft(m, to, x)
+           : f == BOFT_R     ? make_peft_boft(m, to, x)
                              : make_ia3(m, to, x);
 }
 
@@ -482,6 +519,8 @@ static kiln_status factor_facts(const lora_module *m, lora_facts *out)
     } else if (f == OFT_BLOCKS) {
         t = tensor_named(m, m->key);
         out->kind = t.rank == 4 ? "BOFT" : "OFT";
+    } else if (f == OFT_R || f == BOFT_R) {
+        out->kind = f == OFT_R ? "OFT" : "BOFT";
     } else {
         t = tensor_with(m, ".weight");
         if (f == IA3_ON_INPUT && !t.name) return missing(m, m->key, ".weight");

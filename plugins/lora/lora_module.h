@@ -1,7 +1,7 @@
 /* lora_module.h - makes patches (weights.h) of the tensors that a file has for one module of a network.
  *
- * One tensor of each kind leads: up, hada_w1_a, lokr_w1 or lokr_w1_a, a1.weight, oft_blocks, on_input, ia3_l. When it
- * is met, the others of its module are looked for; what is missing and what does not fit is a sentence.
+ * One tensor of each kind leads: up, hada_w1_a, lokr_w1 or lokr_w1_a, a1.weight, oft_blocks, on_input, ia3_l, oft_R,
+ * boft_R. When it is met, the others of its module are looked for; what is missing and what does not fit is a sentence.
  */
 #ifndef KILN_LORA_MODULE_H
 #define KILN_LORA_MODULE_H
@@ -23,6 +23,7 @@ typedef struct {
     const char *module; /* MODULE.weight is in the set */
     double alpha;       /* of the file's metadata; 0: it has none */
     int root;           /* 1: divided by the root of the rank */
+    int terms;          /* of the series of an OFT's rotation as peft trains it; 0: the whole transform */
 } lora_module;
 
 /* 1: the key is that of a tensor which leads. */

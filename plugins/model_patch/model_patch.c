@@ -23,7 +23,12 @@ static void release(void *self)
 
 model_patch *model_patch_new(const char *name, const double *number, size_t n)
 {
-    model_patch *p = calloc(1, sizeof *p);
+    return model_patch_sized(sizeof(model_patch), name, number, n);
+}
+
+model_patch *model_patch_sized(size_t size, const char *name, const double *number, size_t n)
+{
+    model_patch *p = calloc(1, size);
     int at = p ? snprintf(p->identity, sizeof p->identity, "%s", name) : 0;
     for (size_t i = 0; p && i < n && i < PATCH_NUMBERS_MAX; i++) {
         p->number[i] = number[i];

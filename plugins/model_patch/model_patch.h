@@ -15,13 +15,15 @@ typedef struct {
     kiln_hook hook[PATCH_HOOKS_MAX];
     size_t n_hook;
     kiln_guidance guidance; /* size 0: none */
-    char identity[256];     /* "FreeU/1.1/1.2/0.9/0.2" */
+    char identity[1024];    /* "FreeU/1.1/1.2/0.9/0.2" */
     char place[PATCH_HOOKS_MAX][PATCH_PLACE_MAX];
     const char *pattern[PATCH_HOOKS_MAX][2]; /* a place, and the NULL behind it */
 } model_patch;
 
 /* One whose identity is the name with the numbers (n at most PATCH_NUMBERS_MAX). NULL: no memory. */
 model_patch *model_patch_new(const char *name, const double *number, size_t n);
+/* The same at the head of a struct of `size` bytes, the others 0. */
+model_patch *model_patch_sized(size_t size, const char *name, const double *number, size_t n);
 /* The next hook, to be filled: `place` is its one pattern; NULL: it is asked at every place. */
 kiln_hook *model_patch_hook(model_patch *p, const char *place);
 /* The guidance, to be filled. */

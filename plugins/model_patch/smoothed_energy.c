@@ -8,7 +8,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { SCALE, BLUR, START, END };
+/* What a MODEL's patch is, and more. */
+typedef struct {
+    model_patch patch;
+    smoothed_energy_settings by;
+} seg_patch;
 
 /* Where cell i is found when the side is mirrored at its ends. */
 static int64_t mirrored(int64_t i, int64_t n)
@@ -53,10 +57,10 @@ static kiln_t blur_last(const kiln_recording *r, kiln_t x, int64_t n, int64_t ro
 static void blur_queries(const kiln_hook *h, const kiln_recording *r, kiln_attention_info *a)
 {
     const kiln_ops *o = r->ops;
-    const model_patch *p = h->self;
+    const smoothed_energy_settings *by = &((const seg_patch *)h->self)->by;
     int64_t n = program_dim(r, a->q, 0), tokens = program_dim(r, a->q, 1), width = program_dim(r, a->q, 2),
             rows = a->grid[1], columns = a->grid[2];
-    if (!place_is(a->place, p->place[PATCH_HOOKS_MAX - 1], ".attn1")) return;
+    if (!unet_blocks_have(&by->blocks, a->place)) return;
     if (a->grid[0] > 1 || rows * columns != tokens) {
         o->fail(r->program,
                 "SmoothedEnergyGuidanceAdvanced blurs the cells of a picture, and '%s' attends to something "
@@ -65,34 +69,36 @@ static void blur_queries(const kiln_hook *h, const kiln_recording *r, kiln_atten
         return;
     }
     kiln_t q = o->reshape(r->program, a->q, 4, KILN_DIMS(n, rows, columns, width));
-    q = blur_last(r, o->permute(r->program, q, (const uint32_t[]){0, 1, 3, 2}), columns, rows, p->number[BLUR]);
-    q = blur_last(r, o->permute(r->program, q, (const uint32_t[]){0, 2, 3, 1}), rows, rows, p->number[BLUR]);
+    q = blur_last(r, o->permute(r->program, q, (const uint32_t[]){0, 1, 3, 2}), columns, rows, by->blur_sigma);
+    q = blur_last(r, o->permute(r->program, q, (const uint32_t[]){0, 2, 3, 1}), rows, rows, by->blur_sigma);
     a->q = o->reshape(r->program, o->permute(r->program, q, (const uint32_t[]){0, 3, 2, 1}), 3,
                       KILN_DIMS(n, tokens, width));
 }
 
 static kiln_status apply_seg(void *self, const kiln_guesses *g)
 {
-    const model_patch *p = self;
-    const kiln_hook *hooks[] = {&p->hook[PATCH_HOOKS_MAX - 1]};
+    const seg_patch *p = self;
+    const kiln_hook *hooks[] = {&p->patch.hook[PATCH_HOOKS_MAX - 1]};
     kiln_further_guess asked = {.size = sizeof asked, .hook = hooks, .n_hook = 1};
     kiln_latent *smoothed;
-    if (!(p->number[END] < g->sigma) || (p->number[START] >= 0 && g->sigma > p->number[START])) return KILN_OK;
+    if (!(p->by.sigma_end < g->sigma) || (p->by.sigma_start >= 0 && g->sigma > p->by.sigma_start)) return KILN_OK;
     TRY(g->evaluate(g, &asked, &smoothed));
-    g->latents->add_difference(g->latents, g->x0, g->x0, p->number[SCALE], g->positive, smoothed);
-    return KILN_OK;
+    return perturbed_guidance(&p->by.added, g, smoothed);
 }
 
 model_patch *smoothed_energy_new(const smoothed_energy_settings *s)
 {
-    const double number[] = {s->scale, s->blur_sigma, s->sigma_start, s->sigma_end};
-    model_patch *p = model_patch_new("SmoothedEnergyGuidanceAdvanced", number, COUNT(number));
+    const double number[] = {s->added.scale, s->blur_sigma,    s->sigma_start,
+                             s->sigma_end,   s->added.rescale, s->added.mode};
+    model_patch *p = model_patch_sized(sizeof(seg_patch), "SmoothedEnergyGuidanceAdvanced", number, COUNT(number));
+    char blocks[UNET_BLOCKS_TEXT];
     if (!p) return NULL;
+    ((seg_patch *)(void *)p)->by = *s;
+    unet_blocks_print(&s->blocks, blocks);
     size_t n = strlen(p->identity);
-    snprintf(p->identity + n, sizeof p->identity - n, "/%s", s->block);
-    snprintf(p->place[PATCH_HOOKS_MAX - 1], PATCH_PLACE_MAX, "%s", s->block);
+    snprintf(p->identity + n, sizeof p->identity - n, "/%s", blocks);
     p->hook[PATCH_HOOKS_MAX - 1] =
         (kiln_hook){.size = sizeof(kiln_hook), .self = p, .identity = p->identity, .before_attention = blur_queries};
-    model_patch_guidance(p, 0, apply_seg);
+    model_patch_guidance(p, s->added.mode == RESCALE_SNF ? KILN_GUIDANCE_UNCONDITIONAL : 0, apply_seg);
     return p;
 }

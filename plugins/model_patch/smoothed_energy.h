@@ -4,12 +4,14 @@
 #define KILN_MODEL_PATCH_SMOOTHED_ENERGY_H
 
 #include "model_patch.h"
+#include "perturbed_guidance.h"
+#include "unet_block_list.h"
 
 typedef struct {
-    double scale;
+    perturbed_settings added;
     double blur_sigma;             /* of the queries, in cells; below 0: each is their mean */
     double sigma_start, sigma_end; /* it acts from the one down to above the other          */
-    const char *block;             /* attentions whose names begin so: "middle."            */
+    unet_blocks blocks;            /* whose self-attentions                                 */
 } smoothed_energy_settings;
 
 /* NULL: no memory. */

@@ -207,7 +207,8 @@ static void fill(const writer *w, size_t i, size_t one, void *data)
         const input_value *v = value_at(w->g, c, i);
         size_t own = bytes_of(v) / 4 / (size_t)v->dim[0];
         for (int64_t b = 0; b < w->l->pictures; b++) {
-            const float *from = (const float *)v->data + (size_t)(b % v->dim[0]) * own;
+            int64_t picture = w->l->picture_of ? w->l->picture_of[b] : b;
+            const float *from = (const float *)v->data + (size_t)(picture % v->dim[0]) * own;
             float *to = (float *)data + (m * (size_t)w->l->pictures + (size_t)b) * one;
             if (v->spec.kind == KILN_INPUT_TOKENS)
                 copy_rows(v, from, w->g->rows[i], to);

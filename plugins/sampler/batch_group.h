@@ -28,7 +28,8 @@ typedef void *batch_memory(void *self, size_t i, size_t n);
 /* The batch's inputs for `pictures` of each member; all rows of hooks that act, then those of controls. Writes at most
  * NETWORK_INPUTS_MAX. */
 typedef struct {
-    int64_t pictures; /* of one member */
+    int64_t pictures;          /* of one member */
+    const int64_t *picture_of; /* [pictures] whose inputs each takes; NULL: its own */
     const kiln_latent_format *format;
     const uint8_t *hook_acts; /* [the model's hooks] */
     batch_memory *memory;

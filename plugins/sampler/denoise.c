@@ -5,6 +5,7 @@
 #include "kiln/kit.h"
 #include "kiln/precision.h"
 #include "model_guidance_run.h"
+#include "window_plan.h"
 
 #include <assert.h>
 #include <math.h>
@@ -305,6 +306,7 @@ typedef struct {
     denoise_area *area;
     double sigma;
     const kiln_further_guess *further; /* NULL: the guider's own guesses */
+    const window_plan *window;         /* NULL: all pictures            */
     item items[ITEMS_MAX];
     size_t n;
 } pass;
@@ -326,6 +328,7 @@ static kiln_status add_item(pass *p, int set, const condition *c)
 {
     if (p->n == ITEMS_MAX)
         return host_of(p->e)->fail(p->e->call->ctx, KILN_ERR_INVALID, "more than %d conditionings at once", ITEMS_MAX);
+    if (p->window) TRY(window_takes(p->window, p->e->call, c));
     if (c->hooks.n) TRY(entry_hooks_move(p->e->call, &c->hooks, p->e->session, p->sigma));
     p->items[p->n++] = (item){.entry = c, .set = set};
     return KILN_OK;
@@ -372,7 +375,8 @@ static kiln_status collect(pass *p, int set)
     const conditions *from = &p->area->set[set];
     size_t first = p->n;
     for (size_t i = 0; i < from->n; i++)
-        if (!from->entry[i].is_default && acts_now(p, &from->entry[i])) TRY(add_item(p, set, &from->entry[i]));
+        if (!from->entry[i].is_default && acts_now(p, &from->entry[i]) && window_has(p->window, i, from->n))
+            TRY(add_item(p, set, &from->entry[i]));
     TRY(collect_default(p, set, first));
     if (p->n == first + 1) p->items[first].alone = covers(p, p->items[first].entry) && !p->items[first].entry->weight;
     return KILN_OK;
@@ -498,6 +502,7 @@ static kiln_status set_inputs(const pass *p, const batch *g, network_batch *b, n
     batch_layout layout = {.pictures = s->pictures,
                            .format = g->by->model->denoiser->latent,
                            .hook_acts = acts,
+                           .picture_of = p->window ? p->window->now.inputs : NULL,
                            .memory = input_memory,
                            .self = p->e};
     const condition *first = g->group.member[0];
@@ -538,8 +543,11 @@ static kiln_status set_timestep(const pass *p, const batch *g, network_batch *b)
     double timestep = model_sampling_timestep(&g->by->counted, p->sigma);
     float *data = reserve(p->e, &p->v->timestep, n, KILN_CPU);
     if (!data) return KILN_ERR_NOMEM;
-    for (size_t i = 0; i < n; i++)
-        data[i] = (float)(timestep * timestep_share(p->e, kind, g->group.member[i / own], i % own));
+    for (size_t i = 0; i < n; i++) {
+        size_t at = i % own;
+        if (p->window) at = (size_t)p->window->now.x[at / each] * each + at % each;
+        data[i] = (float)(timestep * timestep_share(p->e, kind, g->group.member[i / own], at));
+    }
     b->timestep = (network_input){.name = "timestep",
                                   .own = "timestep",
                                   .hook = -1,
@@ -655,7 +663,7 @@ static kiln_status want_outputs(const pass *p, network_batch *b)
 {
     size_t cells = 1;
     for (uint32_t i = 0; i + 1 < b->rank; i++) cells *= (size_t)b->dim[i];
-    for (size_t i = 0; i < b->n_hook && !p->further; i++) {
+    for (size_t i = 0; i < b->n_hook && !p->further && !p->window; i++) {
         const kiln_hook *h = b->hook[i];
         const char *const *name = KILN_HAS(kiln_hook, h, output) ? h->output : NULL;
         for (; name && *name; name++) {
@@ -753,8 +761,8 @@ static kiln_status prepare_set(pass *p, int set, int sums)
     return e->space->ops->combine(e->call->ctx, v->total[set].data, latent_shape_count(&cells), 0, NULL, NULL);
 }
 
-/* The guesses of the wanted sets (bits) at v->x. */
-static kiln_status evaluate(pass *p, uint32_t wanted)
+/* The guesses of the wanted sets (bits) at v->x, of all its pictures at once. */
+static kiln_status evaluate_whole(pass *p, uint32_t wanted)
 {
     const latent_space *space = p->e->space;
     const kiln_latent_shape *s = &p->v->x.shape;
@@ -775,6 +783,101 @@ static kiln_status evaluate(pass *p, uint32_t wanted)
             TRY(space->ops->divide(p->e->call->ctx, p->v->guess[slot_of(p, k)].data, p->v->total[slot_of(p, k)].data,
                                    (size_t)(s->pictures * s->frames * s->height * s->width), (size_t)s->channels));
     return KILN_OK;
+}
+
+/* ---- pictures in windows ---- */
+
+static size_t a_picture(const kiln_latent_shape *s) { return (size_t)(s->frames * s->height * s->width * s->channels); }
+
+/* v->x becomes the window's part of x. */
+static kiln_status take_window(const pass *p, const kiln_latent *x, const kiln_window *w)
+{
+    const evaluator *e = p->e;
+    size_t n = a_picture(&x->shape);
+    float *data = reserve(e, &p->v->window_x, w->n * n, e->space->device);
+    if (!data) return KILN_ERR_NOMEM;
+    for (uint32_t i = 0; i < w->n; i++) {
+        const float *from = x->data + (size_t)w->x[i] * n;
+        TRY(e->space->ops->combine(e->call->ctx, data + i * n, n, 1, (double[]){1}, &from));
+    }
+    p->v->x = (kiln_latent){.space = e->space, .shape = x->shape, .data = data};
+    p->v->x.shape.pictures = w->n;
+    return KILN_OK;
+}
+
+/* Adds the window's guesses to the sums; plan->total[picture] is what the picture has had before. */
+static kiln_status add_window(const pass *p, const window_plan *plan, int slot)
+{
+    const evaluator *e = p->e;
+    const kiln_window *w = &plan->now;
+    size_t n = a_picture(&p->v->x.shape);
+    for (uint32_t i = 0; i < w->n; i++) {
+        if (w->to[i] < 0) continue;
+        float *sum = p->v->window_sum[slot].data + (size_t)w->to[i] * n;
+        int further = plan->total[w->to[i]] > 0;
+        const float *from[] = {p->v->guess[slot].data + i * n, sum};
+        TRY(e->space->ops->combine(e->call->ctx, sum, n, further ? 2 : 1, (double[]){w->weight[i], 1}, from));
+    }
+    return KILN_OK;
+}
+
+static kiln_status sum_window(const pass *p, window_plan *plan, uint32_t wanted)
+{
+    for (int k = 0; k < DENOISE_SETS; k++)
+        if (wanted & 1u << k) TRY(add_window(p, plan, slot_of(p, k)));
+    window_count(plan);
+    return KILN_OK;
+}
+
+/* The sums become means, and the sets' guesses. */
+static kiln_status divide_sums(const pass *p, const kiln_latent *x, const window_plan *plan, uint32_t wanted)
+{
+    const evaluator *e = p->e;
+    size_t n = a_picture(&x->shape);
+    for (int k = 0; k < DENOISE_SETS; k++) {
+        if (!(wanted & 1u << k)) continue;
+        int slot = slot_of(p, k);
+        for (int64_t i = 0; i < plan->pictures; i++) {
+            float *sum = p->v->window_sum[slot].data + (size_t)i * n;
+            const float *from = sum;
+            TRY(e->space->ops->combine(e->call->ctx, sum, n, 1, (double[]){1 / plan->total[i]}, &from));
+        }
+        p->v->guess[slot] = (kiln_latent){.space = e->space, .shape = x->shape, .data = p->v->window_sum[slot].data};
+    }
+    return KILN_OK;
+}
+
+static kiln_status evaluate_windows(const pass *p, window_plan *plan, uint32_t wanted)
+{
+    evaluation *v = p->v;
+    kiln_latent x = v->x;
+    kiln_status status = KILN_OK;
+    for (int k = 0; k < DENOISE_SETS; k++) {
+        if (!(wanted & 1u << k)) continue;
+        if (!p->further) v->beside[k].n = 0;
+        if (!reserve(p->e, &v->window_sum[slot_of(p, k)], latent_count(&x), p->e->space->device)) return KILN_ERR_NOMEM;
+    }
+    do {
+        pass part = {.e = p->e, .v = v, .area = p->area, .sigma = p->sigma, .further = p->further, .window = plan};
+        status = take_window(p, &x, &plan->now);
+        if (status == KILN_OK) status = evaluate_whole(&part, wanted);
+        if (status == KILN_OK) status = sum_window(p, plan, wanted);
+        v->x = x;
+        TRY(status);
+        TRY(window_next(plan, p->e->call));
+    } while (plan->now.n);
+    TRY(window_covers(plan, p->e->call));
+    return divide_sums(p, &x, plan, wanted);
+}
+
+/* The guesses of the wanted sets (bits) at v->x. */
+static kiln_status evaluate(pass *p, uint32_t wanted)
+{
+    evaluator *e = p->e;
+    window_plan plan;
+    TRY(window_first(&plan, e->call, e->model[0], &e->space->shape, e->space->n_stream,
+                     window_step(e->session, p->sigma)));
+    return plan.now.n ? evaluate_windows(p, &plan, wanted) : evaluate_whole(p, wanted);
 }
 
 static kiln_status evaluate_sets(evaluator *e, denoise_area *area, uint32_t wanted, double sigma)

@@ -80,6 +80,7 @@ typedef struct {
     float_buffer in, out;                                         /* the network's, a part for each conditioning */
     float_buffer stream_in[STREAMS_MAX], stream_out[STREAMS_MAX]; /* the same of further streams */
     float_buffer part, x0;                                        /* of one conditioning with an area or weights */
+    float_buffer window_x, window_sum[DENOISE_SETS + 1];          /* where pictures are evaluated in windows */
     hook_outputs beside[DENOISE_SETS];
     float_buffer output[NETWORK_OUTPUTS_MAX];                                 /* of one batch */
     struct apart_results *apart;                                              /* what controls that run apart give */

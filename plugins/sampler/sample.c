@@ -275,6 +275,22 @@ static kiln_status begin_noise(kiln_session *s, noise_stream *first)
     return KILN_OK;
 }
 
+/* Pictures take one another's noise, as the MODEL's windows say. */
+static kiln_status exchange_noise(kiln_session *s)
+{
+    const kiln_windows *w = s->evaluator->model[0]->windows;
+    int64_t n = s->space.shape.pictures;
+    size_t one = latent_shape_count(&s->space.shape) / (size_t)n;
+    if (!w || !w->noise || s->space.n_stream) return KILN_OK;
+    int64_t *from = s->call->host->scratch(s->call->ctx, (size_t)n * sizeof *from, KILN_CPU);
+    if (!from || !w->noise(w->self, n, s->job->noise->seed, from)) return KILN_ERR_NOMEM;
+    if (kit_estimating(s->call)) return KILN_OK;
+    memcpy(s->work, s->noise, (size_t)n * one * sizeof *s->work);
+    for (int64_t i = 0; i < n; i++)
+        memcpy(s->noise + (size_t)i * one, s->work + (size_t)from[i] * one, one * sizeof *s->noise);
+    return KILN_OK;
+}
+
 /* out = of_noise * noise + of_latent * latent, on the host; out may be either. */
 static void blend_noise(const kiln_session *s, level_blend blend, float *out)
 {
@@ -321,6 +337,7 @@ static kiln_status make_noise(kiln_session *s)
     const kiln_sampling_job *job = s->job;
     noise_stream first;
     TRY(begin_noise(s, &first));
+    TRY(exchange_noise(s));
     blend_noise(s, model_sampling_start(&s->evaluator[0].counted, job->sigma[0]), s->work);
     TRY(latent_upload(&s->space, &s->x, s->work));
     TRY(set_outside(s));

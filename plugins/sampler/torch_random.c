@@ -89,3 +89,13 @@ void torch_randn(torch_generator *g, float *out, size_t n)
     }
     for (size_t i = 0; i < n; i++) out[i] = normal_scalar(g);
 }
+
+void torch_randperm(torch_generator *g, int64_t *out, size_t n)
+{
+    for (size_t i = 0; i < n; i++) out[i] = (int64_t)i;
+    for (size_t i = 0; i + 1 < n; i++) {
+        size_t other = i + random32(g) % (n - i);
+        int64_t kept = out[i];
+        out[i] = out[other], out[other] = kept;
+    }
+}

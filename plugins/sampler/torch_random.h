@@ -21,5 +21,7 @@ typedef struct {
 void torch_seed(torch_generator *g, uint64_t seed);
 /* out[n] = torch.randn(n, dtype=float32, generator=g) */
 void torch_randn(torch_generator *g, float *out, size_t n);
+/* out[n] = torch.randperm(n, generator=g), n below 2^32 / 20 */
+void torch_randperm(torch_generator *g, int64_t *out, size_t n);
 
 #endif

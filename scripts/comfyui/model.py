@@ -159,10 +159,12 @@ def make_single(path, family, parts=None, cut=False):
     os.replace(part, path)
 
 
-def make_full(folder, families):
-    """A folder of full-size models, and the pictures."""
+def make_full(folder, families, prompts):
+    """A folder of full-size models, their controls that these prompts want, and the pictures."""
     pictures(folder / "input")
     (folder / "models" / "checkpoints").mkdir(parents=True, exist_ok=True)
     for family in families:
         make_single(folder / "models" / "checkpoints" / f"{family}.safetensors", family)
+    for file in sorted(file for file in files_of(prompts) if file.startswith("controlnet/")):
+        controls.make(folder / "models", file.removeprefix("controlnet/"), random_sd.FAMILIES[families[0]]["unet"])
     return folder

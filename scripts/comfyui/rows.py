@@ -521,5 +521,6 @@ import rows_patches  # noqa: E402,F401
 import rows_upscale  # noqa: E402,F401: upscalers
 import rows_save  # noqa: E402,F401
 import rows_attention  # noqa: E402,F401
+import rows_windows  # noqa: E402,F401
 import rows_hooks  # noqa: E402,F401: hooks of conditionings
 import rows_vision  # noqa: E402,F401: pictures that are shown to a model

@@ -184,4 +184,26 @@ whole("ssd1b", lambda parts: {name: picture for name, picture in sdxl(parts).ite
 whole("refiner", refiner)
 whole("sd15-inpaint", inpaint)
 whole("ip2p", ip2p)
+
+
+def controlled(parts, net, other=None):
+    """With a ControlNet of the family, and with two of them in ranges of their own."""
+    clip = parts[1]
+    yes, no, hint = text(clip, "a red circle"), text(clip, "blurry"), resized(photo, "bilinear", 128, 64)
+
+    def applied(positive, negative, name, **changes):
+        numbers = {"strength": 0.9, "start_percent": 0.0, "end_percent": 1.0, **changes}
+        return n.ControlNetApplyAdvanced(positive=positive, negative=negative, control_net=n.ControlNetLoader(control_net_name=name), image=hint, **numbers)
+
+    one = applied(yes, no, net)
+    found = {"control": drawn(parts, one, one[1])}
+    if other:
+        two = applied(one, one[1], other, strength=0.5, end_percent=0.6)
+        found["two_controls"] = drawn(parts, two, two[1], steps=5)
+        found["control_512"] = drawn(parts, one, one[1], empty(512, 512), steps=2)
+    return found
+
+
+full["sd15 with ControlNets"] = ["sd15"], prompts_of("sd15", controlled(checkpoint("sd15.safetensors"), "edges.safetensors", "lines.safetensors"))
+full["sdxl with a ControlNet"] = ["sdxl"], prompts_of("sdxl", controlled(checkpoint("sdxl.safetensors"), "edges.safetensors"))
 full["sdxl and refiner"] = ["sdxl", "refiner"], prompts_of("sdxl_refiner", both(checkpoint("sdxl.safetensors"), checkpoint("refiner.safetensors")))

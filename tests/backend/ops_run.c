@@ -48,6 +48,68 @@ static int fill(op_setup *s, uint32_t i)
     return 1;
 }
 
+static int32_t *whole_numbers(op_setup *s, uint32_t i)
+{
+    return i < s->op.n_in && s->op.in[i].dtype == KILN_I32 ? s->in[i] : NULL;
+}
+
+static void spoil_row(op_setup *s, uint32_t i, int64_t r)
+{
+    const operand_desc *d = &s->op.in[i];
+    for (int64_t c = 0; c < d->ld; c++)
+        if (d->dtype == KILN_F32)
+            ((float *)s->in[i])[r * d->ld + c] = NAN;
+        else
+            ((uint16_t *)s->in[i])[r * d->ld + c] = 0x7fff; /* NaN in bf16 and f16 */
+}
+
+/* Lengths, pages and positions that an attention can have; keys and values that it must not read are NaN. */
+static void fill_attention(op_setup *s)
+{
+    enum { K = 1, V, OFFSET = 4, LENGTH, KEY_POSITION = 8, PAGES = 11 };
+    int32_t *offset = whole_numbers(s, OFFSET), *length = whole_numbers(s, LENGTH), *pages = whole_numbers(s, PAGES);
+    int32_t *position = whole_numbers(s, KEY_POSITION);
+    const int64_t *k = s->op.in[K].shape.dim, *p = s->op.in[PAGES].shape.dim, images = s->op.in[0].shape.dim[0];
+    int64_t keys = pages ? k[1] * p[1] : k[1];
+    unsigned char *read = mem_calloc((size_t)(k[0] * k[1]), 1);
+    if (!read) return;
+    for (int64_t n = 0; offset && n < s->op.in[OFFSET].shape.dim[0]; n++) offset[n] = (int32_t)(keys / 3 + 5 * n);
+    for (int64_t n = 0; length && n < s->op.in[LENGTH].shape.dim[0]; n++)
+        length[n] = n == 1 ? 0 : (int32_t)(keys - 1 - n); /* the second has none */
+    for (int64_t n = 0; pages && n < p[0]; n++)           /* from the last on; behind the length anything */
+        for (int64_t i = 0; i < p[1]; i++)
+            pages[n * s->op.in[PAGES].ld + i] = length && i * k[1] >= length[s->op.in[LENGTH].shape.dim[0] == 1 ? 0 : n]
+                                                    ? 1 << 30
+                                                    : (int32_t)(k[0] - 1 - (n * p[1] + i) % k[0]);
+    for (int64_t n = 0; position && n < s->op.in[KEY_POSITION].shape.dim[0]; n++) /* a ring, partly filled */
+        for (int64_t i = 0; i < keys; i++)
+            position[n * s->op.in[KEY_POSITION].ld + i] = i % 9 == 4 ? -1 : (int32_t)((i + keys / 2) % keys);
+    for (int64_t n = 0; n < images; n++)
+        for (int64_t i = 0; i < keys; i++) {
+            int64_t of = length && s->op.in[LENGTH].shape.dim[0] > 1 ? n : 0;
+            int64_t row = position && s->op.in[KEY_POSITION].shape.dim[0] > 1 ? n : 0;
+            if (length && i >= length[of]) continue;
+            if (position && position[row * s->op.in[KEY_POSITION].ld + i] < 0) continue;
+            read[pages ? pages[n * s->op.in[PAGES].ld + i / k[1]] * k[1] + i % k[1] : n * k[1] + i] = 1;
+        }
+    for (int64_t r = 0; r < k[0] * k[1]; r++)
+        if (!read[r]) spoil_row(s, K, r), spoil_row(s, V, r);
+    mem_free(read);
+}
+
+/* Groups of several sizes, some empty; the first row and the last two belong to none. */
+static void fill_groups(op_setup *s)
+{
+    int64_t groups = s->op.in[1].shape.dim[0], left = s->op.in[0].shape.dim[0] - 3;
+    int32_t *offset = s->in[3], at = left >= 0 ? 1 : 0;
+    for (int64_t g = 0; g <= groups; g++) {
+        offset[g] = at;
+        int64_t n = g % 3 == 1 ? 0 : g + 1 == groups ? left : (left + 1) / 2;
+        if (n < 0) n = g == groups / 2;
+        at += (int32_t)n, left -= n;
+    }
+}
+
 /* A map's code: numbers p, q, r, s are 0.5, 2, -1, 3. */
 static int compile(op_setup *s, const char *expression)
 {
@@ -76,8 +138,10 @@ int setup_make(op_setup *s, const op_case *c, uint32_t type, int64_t pad)
         if (s->op.kind == OP_TIMESTEP) d->ld = columns(d);
         if (!fill(s, i)) return 0;
     }
+    if (s->op.kind == OP_ATTENTION) fill_attention(s);
+    if (s->op.kind == OP_GROUPED_LINEAR) fill_groups(s);
     if (s->op.out.dtype != KILN_I32 && s->op.kind != OP_RANDOM) s->op.out.dtype = type;
-    s->op.out.ld = columns(&s->op.out) + pad;
+    s->op.out.ld = columns(&s->op.out) + (s->op.kind == OP_STATE_WRITE ? 0 : pad); /* a state is dense */
     for (uint32_t i = 0; i < s->op.n_more; i++) s->op.more[i].ld = columns(&s->op.more[i]);
     return 1;
 }

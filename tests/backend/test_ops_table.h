@@ -75,7 +75,25 @@
             0                                                                                                          \
     }
 
+#include "ops_rows_products.h"
+
+#define WRITE(label, axis_, state_, at, ...)                                                                           \
+    {                                                                                                                  \
+        "state_write " label,                                                                                          \
+            {.kind = OP_STATE_WRITE,                                                                                   \
+             .n_in = 3,                                                                                                \
+             .in = {state_, at, __VA_ARGS__},                                                                          \
+             .out = state_,                                                                                            \
+             .attr.state_write = {axis_}},                                                                             \
+            0                                                                                                          \
+    }
+
 static const op_case cases[] = {
+    WRITE("rows of one sequence", 1, X(1, 9, 37), IDS(1), X(1, 4, 37)),
+    WRITE("round the end, one offset a sequence", 1, X(3, 5, 2, 19), IDS(3), X(3, 5, 2, 19)),
+    WRITE("the first dimension", 0, X(7, 33), IDS(1), X(3, 33)),
+    WRITE("the last dimension", 2, X(2, 3, 8), IDS(1), X(2, 3, 5)),
+    PRODUCTS_ROWS,
     SEQUENCE_ROWS,
     PICTURE_ROWS,
     {"linear plain",
@@ -431,6 +449,7 @@ typedef struct {
 
 static const bench_case bench_cases[] = {
     SPEED_ROWS,
+    PRODUCTS_BENCH,
     CONV3("64x64 320-320", 2, 64, 320, 320, 7),
     CONV3("64x64 640-320", 2, 64, 640, 320, 2),
     CONV3("64x64 960-320", 2, 64, 960, 320, 1),

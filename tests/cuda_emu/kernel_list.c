@@ -1,5 +1,5 @@
-/* kernel_list.c - see kernel_list.h. A kernel's head is on one line: [template <...>] static __global__ void
- * [__launch_bounds__(...)] NAME(... */
+/* kernel_list.c - see kernel_list.h. A kernel's head is on one line, or on two with its name on the second:
+ * [template <...>] static __global__ void [__launch_bounds__(...)] NAME(... */
 #include "kernel_list.h"
 
 #include <ctype.h>
@@ -35,7 +35,11 @@ static int read_file(const char *path, listed_kernel *list, size_t *n)
     while (ok && fgets(line, sizeof line, f)) {
         const char *at = strstr(line, "__global__");
         if (!at) continue;
-        ok = *n < KERNELS_MAX && name_in(at + strlen("__global__"), list[*n].name);
+        size_t n_line = strlen(line);
+        if (n_line && line[n_line - 1] == '\n' && (n_line < 2 || line[n_line - 2] == ')') &&
+            !strchr(line, '{')) /* its name comes */
+            line[n_line - 1] = ' ', ok = fgets(line + n_line, (int)(sizeof line - n_line), f) != NULL;
+        ok = ok && *n < KERNELS_MAX && name_in(at + strlen("__global__"), list[*n].name);
         if (ok)
             snprintf(list[*n].file, sizeof list[*n].file, "%s", strrchr(path, '/') + 1), ++*n;
         else

@@ -101,6 +101,32 @@ static kiln_t shared_weight(recording *r, leaves *l)
     return record_op(r, OP_ATTENTION, &two_heads, IN(q, k, k, {0}), 4);
 }
 
+static kiln_t map_of(recording *r, const char *text, kiln_t a, kiln_t b, uint32_t n)
+{
+    return record_map(r, text, (const kiln_t[]){a, b}, n, NULL, NULL);
+}
+/* gate * (x * sigmoid(x) + 1) with its parts as ops, then as expressions */
+static kiln_t map_of_maps(recording *r, leaves *l)
+{
+    op_attr plus = {.affine = {.scale = 1, .shift = 1}};
+    kiln_t gate = map_of(r, "exp(a) / (1 + exp(a))", l->t, l->t, 1);
+    kiln_t h = record_op(r, OP_AFFINE, &plus, IN(record_op(r, OP_ACT, &silu, IN(l->t), 1)), 1);
+    return map_of(r, "a * b - a", gate, record_op(r, OP_ADD, NULL, IN(h, l->t), 2), 2);
+}
+/* A rounding that somebody asked for stays: no fusing over it. */
+static kiln_t map_over_a_cast(recording *r, leaves *l)
+{
+    kiln_map whole = {.size = sizeof whole, .dtype = KILN_I32};
+    kiln_t n = record_map(r, "a * 4", (const kiln_t[]){l->t}, 1, &whole, NULL);
+    return map_of(r, "a + b", l->t, n, 2);
+}
+static kiln_t map_read_twice(recording *r, leaves *l)
+{
+    kiln_t h = map_of(r, "a + 1", l->t, l->t, 1);
+    record_output(r, "also", h);
+    return map_of(r, "a * b", h, map_of(r, "a - 1", h, h, 1), 2);
+}
+
 typedef struct {
     const char *name;
     kiln_t (*make)(recording *, leaves *);
@@ -126,6 +152,9 @@ static const row rows[] = {
     {"a sum that broadcasts", add_broadcasts, 2, 2, OP_ADD, {0}},
     {"x + x", add_itself, 2, 2, OP_ADD, {0}},
     {"act, then a sum", act_then_add, 3, 2, OP_ADD, {0}},
+    {"map of maps, add, affine and act", map_of_maps, 5, 1, OP_MAP, {0}},
+    {"map over a cast", map_over_a_cast, 2, 2, OP_MAP, {0}},
+    {"map of what two read", map_read_twice, 3, 2, OP_MAP, {0}},
     {"one weight for two", shared_weight, 3, 3, OP_ATTENTION, {0}},
 };
 

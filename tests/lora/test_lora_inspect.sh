@@ -59,8 +59,8 @@ python3 "$edit" "$golden/lora_xl/kohya.safetensors" half.safetensors drop lora_t
 inspect 2 half.safetensors && says '^patch: .*NOT COMPLETE' 'half of a pair; .*fc1.lora_down.weight. is missing'; verdict half_of_a_pair $?
 python3 "$edit" "$golden/lora_xl/kohya.safetensors" stray.safetensors also stray:F16
 inspect 0 stray.safetensors && says 'left over: 1 tensor' '^  stray$'; verdict left_over $?
-python3 "$edit" "$golden/lora_xl/kohya.safetensors" refused.safetensors also base_model.model.x.oft_R.weight:F16
-inspect 2 refused.safetensors && says "x.oft_R.weight' belongs to an OFT as peft trains it"; verdict a_kind_that_is_refused $?
+python3 "$edit" "$golden/lora_xl/kohya.safetensors" refused.safetensors also base_model.model.x.oft_embedding_R.weight:F16
+inspect 2 refused.safetensors && says "x.oft_embedding_R.weight' belongs to an OFT of an embedding"; verdict a_kind_that_is_refused $?
 for path in "$KILN_ROOT/workflows/models/shapes-sd1" "$golden/noise.safetensors"; do
     "$kiln" inspect "$path" >log 2>&1; ! grep -q '^patch' log; verdict "no_patch_$(basename "$path")" $?
 done

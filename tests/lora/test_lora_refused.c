@@ -46,8 +46,7 @@ static void test_kinds_that_are_not_computed(void)
 {
     static const struct {
         const char *key, *what;
-    } rows[] = {{"base_model.model.x.oft_R.weight", "an OFT as peft trains it"},
-                {"base_model.model.x.boft_R", "a BOFT as peft trains it"},
+    } rows[] = {{"base_model.model.x.oft_embedding_R.weight", "an OFT of an embedding"},
                 {Q ".oft_diag", "an OFT of an early LyCORIS"},
                 {Q ".bm.weight", "GLoRA with a Tucker decomposition"},
                 {Q ".reshape_weight", "reshapes"}};
@@ -123,6 +122,16 @@ static void test_shapes_of_every_kind(void)
     lora_refused(PUT(T(Q ".oft_blocks", 8, 1)), Q ".oft_blocks", "three dimensions");
     lora_refused(PUT(T(Q ".oft_blocks", 4, 4, 2, 2)), Q ".oft_blocks", "do not make up the outputs"); /* 3 at most */
     lora_refused(PUT(T(Q ".oft_blocks", 4, 2, 2), T(Q ".rescale", 7, 1)), Q ".rescale", "one number for each output");
+    lora_refused(PUT(T(Q ".oft_R.weight", 2, 5)), Q ".oft_R.weight", "numbers above a diagonal");
+    lora_refused(PUT(T(Q ".oft_R.weight", 2, 3)), Q ".oft_R.weight", "do not make up the inputs");
+    lora_refused(PUT(T(Q ".oft_R.weight", 3, 6)), Q ".oft_R.weight", "do not make up the inputs");
+    lora_refused(PUT(T(Q ".oft_R.weight", 2, 0)), Q ".oft_R.weight", "numbers above a diagonal");
+    lora_refused(PUT(T(Q ".oft_R.weight", 2, 6), T(Q ".dora_scale", 8, 1)), Q ".dora_scale", "a DoRA of an OFT");
+    lora_refused(PUT(T(Q ".boft_R", 2, 2, 4, 4)), Q ".boft_R", "a butterfly factor of 1");
+    lora_refused(PUT(T(Q ".boft_R", 1, 2, 3, 3)), Q ".boft_R", "do not make up the inputs");
+    lora_refused(PUT(T(Q ".boft_R", 1, 2, 4, 3)), Q ".boft_R", "do not make up the inputs");
+    lora_refused(PUT(T(Q ".boft_R", 1, 2, 4, 4), T(Q ".boft_s", 7, 1)), Q ".boft_s", "one number for each output");
+    lora_refused(PUT(T(Q ".boft_s", 8, 1)), Q ".boft_s", ".boft_R' is missing");
     lora_refused(PUT(NUMBER(Q ".on_input", numbers), T(Q ".weight", 9)), Q ".weight", "one number for each");
     lora_refused(PUT(T(Q ".on_input", 2), T(Q ".weight", 8)), Q ".on_input", "on_input is one number");
     lora_refused(PUT(T(Q ".set_weight", 8, 7)), Q ".set_weight", "of its shape");

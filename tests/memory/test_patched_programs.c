@@ -353,7 +353,7 @@ static void test_same_bytes_at_every_budget_on_a_device(void)
     CHECK(least > 0);
 }
 
-/* What packing takes from the heap is on the account: the f32 copy, the factors, and a row of down on its way. */
+/* What packing takes from the heap is on the account: the f32 copy, the factors, and rows of down on their way. */
 static void test_packing_is_on_the_account(void)
 {
     REQUIRE(set[2]);
@@ -364,7 +364,7 @@ static void test_packing_is_on_the_account(void)
     plain = least_of(&backend_reference, &whole);
     set[1] = mine;
     CHECK_EQ(patched - plain,
-             (RANK * WIDTH + RANK * WIDTH + WIDTH) * 4); /* q, k and v are stacked in a copy either way */
+             (RANK * WIDTH + RANK * WIDTH + RANK * WIDTH) * 4); /* q, k and v are stacked in a copy either way */
 }
 
 static void test_a_bad_factor_is_named_and_the_base_still_runs(void)

@@ -50,6 +50,9 @@ counts seg $seg scale 3.0 40.0
 counts seg $seg blur_sigma -1.0 0.6 "scale: 40.0"
 counts seg $seg unet_block_id 1 3 "scale: 40.0, unet_block: input"
 counts seg $seg sigma_end -1.0 5.0 "scale: 40.0"
+counts seg $seg rescale 0.0 0.7 "scale: 40.0"
+counts seg $seg rescale_mode partial snf "scale: 40.0, rescale: 0.7"
+counts seg $seg unet_block_list m0 d1 "scale: 40.0"
 counts epsilon "$eps" scaling_factor 1.005 0.9
 
 # neutral NAME NODE "INPUTS": the same bytes as without, and no more evaluations
@@ -65,6 +68,12 @@ neutral seg_of_0 $seg ", scale: 0.0"
 neutral seg_without_blur $seg ", blur_sigma: 0.0"
 neutral seg_below_its_range $seg ", sigma_start: 0.001"
 neutral epsilon_of_1 "$eps" ", scaling_factor: 1.0"
+
+# a list of the one block that unet_block names; it comes before unet_block
+workflow $seg ", scale: 40.0" >"$work/one.yaml"
+workflow $seg ", scale: 40.0, unet_block_list: m0, unet_block: input, unet_block_id: 1" >"$work/other.yaml"
+draw one "$work/one.yaml"; draw other "$work/other.yaml"
+alike seg_of_a_list_of_one "$(picture other)" "$(picture one)"
 
 # what is evaluated: one guess more a step (a trace has a denoiser's run for each)
 runs() { draw traced "$1" --trace "$work/trace"; grep -c '"name": "timestep_embedding"' "$work/trace"; }
@@ -90,8 +99,7 @@ refused() { # NAME STATUS WORDS NODE "INPUTS" [CFG [NEGATIVE]]
     expect "$1" "$2" "$3" "$kiln" run "$work/one.yaml" --models tests/golden --no-cache --out "$work/no"
 }
 refused sag_of_several 1 "SelfAttentionGuidance looks at how the model makes its negative guess, and that one is made of several" $sag "" 2.0 several
-refused seg_rescaled 2 "rescaled SEG is not there" $seg ", rescale: 0.5"
-refused seg_of_a_list 2 "unet_block_list is not there" $seg ", unet_block_list: d1"
+refused seg_of_no_list 1 "unet_block_list 'd0.7': the block has fewer transformers" $seg ", unet_block_list: d0.7"
 refused seg_of_no_block 1 "acts at 'input.99.*.attn1', a place that this model does not have" $seg ", unet_block: input, unet_block_id: 99"
 refused seg_of_a_second_middle 2 "the middle has block 0 alone" $seg ", unet_block_id: 1"
 

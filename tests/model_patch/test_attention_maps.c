@@ -97,6 +97,7 @@ static void test_other_attention_is_refused(void)
         p->hook[0].before_attention(&p->hook[0], &r, &a);
         CHECK(c.ops->error(c.p, &message) != KILN_OK && strstr(message, "attention over the cells of pictures"));
         free(p);
+        free(q.data), free(x.data);
         c.ops->program_free(c.p);
     }
 }
@@ -145,7 +146,11 @@ static void check_queries(double sigma, const char *place, int acts)
     kiln_recording r = {.size = sizeof r, .ops = c.ops, .program = c.p};
     kiln_t qs = piece_input(&c, q, KILN_F32);
     kiln_attention_info a = {.size = sizeof a, .heads = HEADS, .place = place, .q = qs, .grid = {1, ROWS, COLUMNS}};
-    model_patch *p = smoothed_energy_new(&(smoothed_energy_settings){3, sigma, -1, -1, "input.7."});
+    model_patch *p = smoothed_energy_new(&(smoothed_energy_settings){.added = {.scale = 3},
+                                                                     .blur_sigma = sigma,
+                                                                     .sigma_start = -1,
+                                                                     .sigma_end = -1,
+                                                                     .blocks = {1, {{'i', 7, 0x9}}}});
     kiln_hook *h = &p->hook[PATCH_HOOKS_MAX - 1];
     h->before_attention(h, &r, &a);
     piece_check(&c, c.ops->affine(c.p, a.q, 1, 0), wanted, 2e-6, place);
@@ -159,6 +164,7 @@ static void test_queries_are_blurred(void)
     check_queries(50, "input.7.attn1", 1);
     check_queries(-1, "input.7.attn1", 1);
     check_queries(0.8, "input.7.attn2", 0);
+    check_queries(0.8, "input.7.t2.attn1", 0);
     check_queries(0.8, "input.70.attn1", 0);
 }
 

@@ -81,7 +81,7 @@ static void reference(float *to, const float *up, const float *down, size_t rows
     for (size_t r = 0; r < rows; r++)
         for (size_t c = 0; c < columns; c++) {
             float sum = 0;
-            for (size_t k = 0; k < rank; k++) sum += up[r * rank + k] * down[k * columns + c];
+            for (size_t k = 0; k < rank; k++) sum = fmaf(up[r * rank + k], down[k * columns + c], sum);
             to[r * columns + c] += factor * sum;
         }
 }
@@ -128,7 +128,7 @@ static void test_numbers(void)
     memcpy(want, numbers[0], sizeof want);
     reference(want, numbers[2], numbers[3], 6, 36, R, 1);
     CHECK(same(w, "c", want, 6 * 36));
-    CHECK_EQ(weights_scratch_bytes(w, "c", 1), (R * 36 + R * 6 + 36) * 4); /* down and up as f32, a row of down */
+    CHECK_EQ(weights_scratch_bytes(w, "c", 1), (R * 36 + R * 6 + R * 36) * 4); /* down and up as f32, rows of down */
     memcpy(want, numbers[0], sizeof want);
     reference(want, numbers[2], numbers[3], 6, 4, R, 1);
     CHECK(same(w, "q", want, 6 * 4));
@@ -481,35 +481,81 @@ static void test_files(void)
 }
 
 /* All tiles make the bits of the plain loop, and touch nothing beside their columns. */
-static void test_tiles(void)
+/* Of this processor. */
+static size_t tilings(const gemm_tiling *to[3])
 {
-    static const struct {
-        gemm_tile *tile;
-        size_t columns;
-    } tiles[] = {
-        {gemm_tile_8, 8},
+    size_t n = 0;
+    to[n++] = &gemm_tiling_plain;
 #if defined(__x86_64__)
-        {gemm_tile_16, 16},
-        {gemm_tile_32, 32},
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) to[n++] = &gemm_tiling_avx2;
+    if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+        to[n++] = &gemm_tiling_avx512;
 #endif
-    };
-    for (size_t t = 0; t < sizeof tiles / sizeof tiles[0]; t++) {
-        if (tiles[t].columns == 16 && !__builtin_cpu_supports("avx2")) continue;
-        if (tiles[t].columns == 32 && (!__builtin_cpu_supports("avx512bw") || !__builtin_cpu_supports("avx512dq") ||
-                                       !__builtin_cpu_supports("avx512vl")))
-            continue;
-        enum { LD = 35, DOWN_LD = 39, DEEP = 37 };
-        float got[GEMM_TILE_ROWS * LD], want[GEMM_TILE_ROWS * LD];
-        memcpy(got, numbers[0], sizeof got);
-        memcpy(want, numbers[0], sizeof want);
-        tiles[t].tile(got + 1, LD, numbers[1], DEEP, numbers[2], DOWN_LD, 0.3f);
-        for (size_t i = 0; i < GEMM_TILE_ROWS; i++)
-            for (size_t j = 0; j < tiles[t].columns; j++) {
+    return n;
+}
+
+enum { LD = 35, DOWN_LD = 39, DEEP = 37 };
+
+/* Numbers of many sizes and both signs, some of them equal but for the last bits: what rounding twice would show. */
+static void fill_uneven(float *to, size_t n, uint64_t state)
+{
+    for (size_t i = 0; i < n; i++) {
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        uint32_t exponent = 127 - 13 + (uint32_t)(state >> 60), sign = (uint32_t)(state >> 59 & 1);
+        uint32_t fraction = (state >> 58 & 1) ? (uint32_t)(state >> 35 & 0x7fffff) : (uint32_t)(state >> 35 & 0x400001);
+        uint32_t all = sign << 31 | exponent << 23 | fraction;
+        memcpy(to + i, &all, sizeof all);
+    }
+}
+
+static void check_tiling(const gemm_tiling *by, uint64_t seed)
+{
+    static float a[GEMM_TILE_ROWS * DEEP], b[DEEP * DOWN_LD], start[GEMM_TILE_ROWS * LD];
+    float got[GEMM_TILE_ROWS * LD], want[GEMM_TILE_ROWS * LD];
+    fill_uneven(a, GEMM_TILE_ROWS * DEEP, seed);
+    fill_uneven(b, DEEP * DOWN_LD, seed + 1);
+    fill_uneven(start, GEMM_TILE_ROWS * LD, seed + 2);
+    for (int whole = 0; whole < 2; whole++) {
+        size_t rows = whole ? by->rows : 3, columns = whole ? by->columns : by->columns - 3;
+        gemm_tile_operands o = {got + 1, LD, a, DEEP, b, DOWN_LD, DEEP, 0.3f};
+        memcpy(got, start, sizeof got);
+        memcpy(want, start, sizeof want);
+        if (whole)
+            by->tile(&o);
+        else
+            by->rest(&o, rows, columns);
+        for (size_t i = 0; i < rows; i++)
+            for (size_t j = 0; j < columns; j++) {
                 float sum = 0;
-                for (size_t k = 0; k < DEEP; k++) sum += numbers[1][i * DEEP + k] * numbers[2][k * DOWN_LD + j];
+                for (size_t k = 0; k < DEEP; k++) sum = fmaf(a[i * DEEP + k], b[k * DOWN_LD + j], sum);
                 want[1 + i * LD + j] += 0.3f * sum;
             }
-        CHECK(memcmp(got, want, sizeof got) == 0);
+        CHECK_MSG(memcmp(got, want, sizeof got) == 0, "%zu columns, whole %d, seed %llu", by->columns, whole,
+                  (unsigned long long)seed);
+    }
+}
+
+static void test_tiles(void)
+{
+    const gemm_tiling *by[3];
+    size_t n = tilings(by);
+    for (size_t t = 0; t < n; t++) {
+        CHECK(GEMM_TILE_ROWS % by[t]->rows == 0);
+        for (uint64_t seed = 0; seed < 200; seed++) check_tiling(by[t], 3 * seed);
+    }
+}
+
+/* What is infinite stays so, and a number too large becomes so, on every processor. */
+static void test_tiles_of_what_is_too_large(void)
+{
+    const gemm_tiling *by[3];
+    size_t n = tilings(by);
+    for (size_t t = 0; t < n; t++) {
+        float up[2] = {2, 1}, down[2 * 64] = {INFINITY, 3e38f, -3e38f, NAN}, got[64] = {0};
+        down[64] = 1;
+        by[t]->rest(&(gemm_tile_operands){got, 64, up, 2, down, 64, 2, 1}, 1, 5);
+        CHECK(isinf(got[0]) && got[0] > 0 && isinf(got[1]) && got[1] > 0 && isinf(got[2]) && got[2] < 0);
+        CHECK(isnan(got[3]) && got[4] == 0);
     }
 }
 
@@ -556,6 +602,7 @@ int main(int argc, char **argv)
         CASE(test_numbers_that_are_none),
         CASE(test_files),
         CASE(test_tiles),
+        CASE(test_tiles_of_what_is_too_large),
         CASE(test_every_allocation_may_fail),
     };
     make_numbers();

@@ -86,7 +86,7 @@ static void test_pickles_are_refused(void)
     REFUSED(put_text("lies.safetensors", "PK\x03\x04 archive of torch"), KILN_ERR_UNSUPPORTED, "lies.safetensors",
             "pickle");
     REFUSED(put_text("old.safetensors", "\x80\x02}q\x01X\x05mmmm"), KILN_ERR_UNSUPPORTED, "old.safetensors", "pickle");
-    REFUSED(put_text("llm.safetensors", "GGUF\x03 and so on"), KILN_ERR_UNSUPPORTED, "llm.safetensors", "GGUF");
+    REFUSED(put_text("llm.safetensors", "GGUF\x03 and so on"), KILN_ERR_INVALID, "llm.safetensors", "of GGUF");
     put_text("pickled/unet/diffusion_pytorch_model.bin", "x");
     REFUSED(at_path("pickled"), KILN_ERR_UNSUPPORTED, "diffusion_pytorch_model.bin", "convert them");
 }
@@ -116,7 +116,7 @@ static void test_paths_that_do_not_open(void)
     CHECK(!weights_open("", NULL));
     REFUSED(at_path("nothing.safetensors"), KILN_ERR_IO, "nothing.safetensors", "cannot open");
     mkdir(at_path("hollow"), 0777);
-    REFUSED(at_path("hollow"), KILN_ERR_INVALID, "hollow", "no .safetensors file");
+    REFUSED(at_path("hollow"), KILN_ERR_INVALID, "hollow", "no .safetensors or .gguf file");
     put_one("two/a.safetensors", "a");
     put_one("two/b.safetensors", "b");
     REFUSED(at_path("two"), KILN_ERR_INVALID, "a.safetensors", "b.safetensors", "name the file to open");

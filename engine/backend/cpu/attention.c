@@ -2,128 +2,169 @@
  * taken 64 at a time, scores made, exponentiated against a running maximum and multiplied into the sums
  * (Dao et al., "FlashAttention", 2022; Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018).
  *
- * Everything is transposed: scores are [key][query] and sums [channel][query], 64 queries to a strip, so that
- * maxima and sums of the softmax are vectors, K and V are used as they lie, and no head size needs padding. All
- * arithmetic is f32, whatever the storage; K and V are widened block by block into scratch that stays in cache. A query
- * that sees no key gives 0.
+ * Everything is transposed: scores are [key][query] and sums [channel][query], up to 64 queries to a strip, so that
+ * maxima and sums of the softmax are vectors, K and V are used as they lie, and no head size needs padding. Queries of
+ * heads that share their keys share strips. All arithmetic is f32, whatever the storage; K and V are widened block by
+ * block into scratch that stays in cache; blocks that no query sees are not read. A query that sees no key gives 0.
  */
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/attention_view.h"
 
+#include "backend/attention_bias.h"
 #include "base/memory_alloc.h"
 
 #include <math.h>
 #include <string.h>
 
-static const float log2_e = 1.44269504f; /* scores are kept in base 2 */
-enum { KEYS = 64, STRIP = 64, STRIPS = 4 };
-
-typedef struct {
-    int64_t images, heads, Tq, Tk, D, strips, column_tiles; /* blocks of `strips` strips of queries */
-    size_t slot_floats;
-} attention_plan;
+enum { STRIPS = 4 };
 
 typedef struct {
     const cpu_kernel *c;
     const kernel_args *a;
 } call;
 
-typedef struct { /* one slot's scratch: q and sums [strip][D][STRIP], keys and values [KEYS][D] */
+typedef struct { /* one slot's scratch: q and sums [strip][D][width], keys and values [KEYS][D] */
     float *q, *sums, *keys, *values, *scores, *row, *max, *sum;
 } buffers;
+
+static int64_t wider(const attention_plan *p) { return p->D > p->Dv ? p->D : p->Dv; }
 
 static buffers buffers_at(const attention_plan *p, float *at)
 {
     buffers b;
-    size_t D = (size_t)p->D, n = (size_t)p->strips;
-    b.q = at, at += n * D * STRIP;
-    b.sums = at, at += n * D * STRIP;
-    b.keys = at, at += KEYS * D;
-    b.values = at, at += KEYS * D;
-    b.scores = at, at += KEYS * STRIP;
-    b.row = at, at += STRIP * D;
-    b.max = at, at += n * STRIP;
+    size_t D = (size_t)p->D, Dv = (size_t)p->Dv, n = (size_t)p->strips, width = (size_t)p->width;
+    b.q = at, at += n * D * width;
+    b.sums = at, at += n * Dv * width;
+    b.keys = at, at += ATTEND_KEYS * D;
+    b.values = at, at += ATTEND_KEYS * Dv;
+    b.scores = at, at += ATTEND_KEYS * width;
+    b.row = at, at += width * (size_t)wider(p);
+    b.max = at, at += n * width;
     b.sum = at;
     return b;
 }
 static size_t slot_size(const attention_plan *p)
 {
-    size_t D = (size_t)p->D, n = (size_t)p->strips;
-    return round_up(2 * n * D * STRIP + (2 * KEYS + STRIP) * D + KEYS * STRIP + 2 * n * STRIP, 16);
+    size_t D = (size_t)p->D, Dv = (size_t)p->Dv, n = (size_t)p->strips, width = (size_t)p->width;
+    return round_up(n * (D + Dv) * width + ATTEND_KEYS * (D + Dv + width) + width * (size_t)wider(p) + 2 * n * width,
+                    16);
 }
 
-/* Rows [row, row+n) of one head of an operand, as dense f32. */
-static void load_head(const call *j, uint32_t operand, int64_t row, int64_t n, int64_t head, float *to)
+/* Keys or values first.. as dense f32; zeros where nothing is. */
+static void load_keys(const attention_view *v, uint32_t operand, int64_t width, int64_t first, int64_t n, float *to)
 {
-    const attention_plan *p = j->c->plan;
-    const operand_desc *d = &j->c->op.in[operand];
-    for (int64_t i = 0; i < n; i++)
-        j->c->k->load(to + i * p->D, place_of(d, j->a->in[operand], row + i, head * p->D), type_of(d), (size_t)p->D);
-}
-
-/* Adds the mask to the scores of `query`, column `at`, and hides keys beyond it when causal. */
-static void hide(const call *j, float *at, int64_t image, int64_t head, int64_t query, int64_t first, int64_t n)
-{
-    const op_desc *op = &j->c->op;
-    if (op->n_in > 3 && op->in[3].dtype) {
-        const operand_desc *m = &op->in[3];
-        const int64_t *d = m->shape.dim;
-        int64_t row = ((d[0] == 1 ? 0 : image) * d[1] + (d[1] == 1 ? 0 : head)) * d[2] + (d[2] == 1 ? 0 : query);
-        float mask[KEYS];
-        j->c->k->load(mask, place_of(m, j->a->in[3], row, first), type_of(m), (size_t)n);
-        for (int64_t i = 0; i < n; i++) at[i * STRIP] += mask[i] * log2_e;
+    const operand_desc *d = &v->c->op.in[operand];
+    for (int64_t i = 0; i < n; i++) {
+        int64_t row = attention_key_row(v, first + i);
+        if (row < 0)
+            memset(to + i * width, 0, (size_t)width * sizeof *to);
+        else
+            v->c->k->load(to + i * width, place_of(d, v->a->in[operand], row, v->kv * width), type_of(d),
+                          (size_t)width);
     }
-    for (int64_t i = 0; op->attr.attention.causal && i < n; i++)
-        if (first + i > query) at[i * STRIP] = -INFINITY;
 }
 
-/* Keys [first, first+n) against one strip of `queries` queries from `query` on. */
-static void attend_strip(const call *j, const buffers *b, int64_t strip, int64_t image, int64_t head, int64_t query,
-                         int64_t queries, int64_t first, int64_t n)
+/* Keys [first, first+n) against one strip. */
+static void attend_strip(const attention_view *v, const buffers *b, int64_t strip, const attention_strip *s,
+                         int64_t first, int64_t n)
 {
-    const attention_plan *p = j->c->plan;
-    const op_desc *op = &j->c->op;
-    const cpu_kernels *k = j->c->k;
-    size_t D = (size_t)p->D;
-    float *sums = b->sums + (size_t)strip * D * STRIP, scale[STRIP];
-    k->gemm((size_t)n, STRIP, D, b->keys, D, 1, b->q + (size_t)strip * D * STRIP, STRIP, b->scores, STRIP, 0);
-    for (int64_t i = 0; (op->attr.attention.causal || (op->n_in > 3 && op->in[3].dtype)) && i < queries; i++)
-        hide(j, b->scores + i, image, head, query + i, first, n);
-    if (k->softmax(b->scores, STRIP, (size_t)n, STRIP, b->max + strip * STRIP, b->sum + strip * STRIP, scale))
-        for (size_t i = 0; i < D; i++) k->mul(sums + i * STRIP, scale, STRIP);
-    k->gemm(D, STRIP, (size_t)n, b->values, 1, D, b->scores, STRIP, sums, STRIP, 1);
+    const attention_plan *p = v->p;
+    const cpu_kernels *k = v->c->k;
+    size_t D = (size_t)p->D, Dv = (size_t)p->Dv, width = (size_t)p->width, at = (size_t)strip;
+    float *sums = b->sums + at * Dv * width, scale[ATTEND_STRIP];
+    k->gemm((size_t)n, width, D, b->keys, D, 1, b->q + at * D * width, width, b->scores, width, 0);
+    attention_limit(v, s, b->scores, first, n);
+    if (k->softmax(b->scores, width, (size_t)n, width, b->max + at * width, b->sum + at * width, scale))
+        for (size_t i = 0; i < Dv; i++) k->mul(sums + i * width, scale, width);
+    k->gemm(Dv, width, (size_t)n, b->values, 1, Dv, b->scores, width, sums, width, 1);
+}
+
+/* A sink is in the softmax from the first. */
+static void start_sums(const attention_view *v, const attention_strip *s, float *max, float *sum)
+{
+    const operand_desc *d = &v->c->op.in[ATTEND_SINKS];
+    if (!attention_has(&v->c->op, ATTEND_SINKS)) return;
+    for (attention_run r = attention_run_at(v, s, 0); r.n; r = attention_run_at(v, s, r.at + r.n)) {
+        float sink;
+        v->c->k->load(&sink, place_of(d, v->a->in[ATTEND_SINKS], 0, r.head), type_of(d), 1);
+        for (int64_t i = r.at; i < r.at + r.n; i++) max[i] = sink * log2_e, sum[i] = sink > -INFINITY ? 1 : 0;
+    }
 }
 
 /* The block's queries, scaled, on their side; unused columns are 0. */
-static void load_queries(const call *j, const buffers *b, int64_t row, int64_t head, int64_t queries)
+static void load_queries(const attention_view *v, const buffers *b, const attention_strip *strips, int64_t n)
 {
-    const attention_plan *p = j->c->plan;
-    size_t D = (size_t)p->D, all = (size_t)p->strips * D * STRIP;
-    memset(b->q, 0, all * sizeof(float));
-    memset(b->sums, 0, all * sizeof(float));
-    memset(b->sum, 0, (size_t)(p->strips * STRIP) * sizeof(float));
-    for (int64_t i = 0; i < p->strips * STRIP; i++) b->max[i] = -INFINITY;
-    for (int64_t s = 0; s * STRIP < queries; s++) {
-        int64_t n = min64(STRIP, queries - s * STRIP);
-        load_head(j, 0, row + s * STRIP, n, head, b->row);
-        j->c->k->affine(b->row, j->c->op.attr.attention.scale * log2_e, 0, (size_t)n * D);
-        j->c->k->transpose(b->q + (size_t)s * D * STRIP, STRIP, b->row, D, (size_t)n, D);
+    const attention_plan *p = v->p;
+    const attention_attr *a = &v->c->op.attr.attention;
+    const operand_desc *q = &v->c->op.in[ATTEND_Q];
+    size_t D = (size_t)p->D, width = (size_t)p->width;
+    memset(b->q, 0, (size_t)p->strips * D * width * sizeof(float));
+    memset(b->sums, 0, (size_t)p->strips * (size_t)p->Dv * width * sizeof(float));
+    memset(b->sum, 0, (size_t)p->strips * width * sizeof(float));
+    for (size_t i = 0; i < (size_t)p->strips * width; i++) b->max[i] = -INFINITY;
+    for (int64_t s = 0; s < n; s++) {
+        for (attention_run r = attention_run_at(v, strips + s, 0); r.n; r = attention_run_at(v, strips + s, r.at + r.n))
+            for (int64_t i = 0; i < r.n; i++)
+                v->c->k->load(b->row + (r.at + i) * p->D,
+                              place_of(q, v->a->in[ATTEND_Q], v->image * p->Tq + r.query + i, r.head * p->D),
+                              type_of(q), D);
+        v->c->k->affine(b->row, a->softcap > 0 ? a->scale / a->softcap : a->scale * log2_e, 0, (size_t)strips[s].n * D);
+        v->c->k->transpose(b->q + (size_t)s * D * width, width, b->row, D, (size_t)strips[s].n, D);
+        start_sums(v, strips + s, b->max + (size_t)s * width, b->sum + (size_t)s * width);
     }
 }
 
-static void store_queries(const call *j, const buffers *b, int64_t row, int64_t head, int64_t queries)
+/* ln of the softmax's sum. */
+static void store_lse(const attention_view *v, const attention_run *r, const float *max, const float *sum)
 {
-    const attention_plan *p = j->c->plan;
-    const operand_desc *out = &j->c->op.out;
-    size_t D = (size_t)p->D;
-    for (int64_t s = 0; s * STRIP < queries; s++) {
-        int64_t n = min64(STRIP, queries - s * STRIP);
-        j->c->k->transpose(b->row, D, b->sums + (size_t)s * D * STRIP, STRIP, D, STRIP);
-        for (int64_t i = 0; i < n; i++) {
-            float sum = b->sum[s * STRIP + i], *sums = b->row + (size_t)i * D;
-            j->c->k->affine(sums, sum > 0 ? 1 / sum : 0, 0, D);
-            j->c->k->store((char *)j->a->out +
-                               (size_t)((row + s * STRIP + i) * out->ld + head * p->D) * size_of(out->dtype),
-                           out->dtype, sums, D);
+    const attention_plan *p = v->p;
+    float *to = v->a->more[0];
+    if (!v->c->op.n_more || !to) return;
+    to += (v->image * p->heads + r->head) * p->Tq + r->query;
+    for (int64_t i = 0; i < r->n; i++)
+        to[i] = sum[r->at + i] > 0 ? (float)((double)max[r->at + i] / (double)log2_e + log((double)sum[r->at + i]))
+                                   : -INFINITY;
+}
+
+static void store_queries(const attention_view *v, const buffers *b, const attention_strip *strips, int64_t n)
+{
+    const attention_plan *p = v->p;
+    const operand_desc *out = &v->c->op.out;
+    size_t Dv = (size_t)p->Dv, width = (size_t)p->width;
+    for (int64_t s = 0; s < n; s++) {
+        const float *sum = b->sum + (size_t)s * width;
+        v->c->k->transpose(b->row, Dv, b->sums + (size_t)s * Dv * width, width, Dv, width);
+        for (attention_run r = attention_run_at(v, strips + s, 0); r.n;
+             r = attention_run_at(v, strips + s, r.at + r.n)) {
+            for (int64_t i = 0; i < r.n; i++) {
+                float total = sum[r.at + i], *sums = b->row + (size_t)(r.at + i) * Dv;
+                int64_t row = v->image * p->Tq + r.query + i;
+                v->c->k->affine(sums, total > 0 ? 1 / total : 0, 0, Dv);
+                v->c->k->store((char *)v->a->out + (size_t)(row * out->ld + r.head * p->Dv) * size_of(out->dtype),
+                               out->dtype, sums, Dv);
+            }
+            store_lse(v, &r, b->max + (size_t)s * width, sum);
+        }
+    }
+}
+
+/* Blocks of keys begin at multiples of ATTEND_KEYS, so that a sum does not depend on how many keys there could be. */
+static void walk_keys(const attention_view *v, const buffers *b, const attention_strip *strips, int64_t n)
+{
+    int64_t low = INT64_MAX, high = 0;
+    for (int64_t s = 0; s < n; s++) {
+        low = min64(low, strips[s].low);
+        if (strips[s].high > high) high = strips[s].high;
+    }
+    if (v->key_position) low = 0, high = v->length;
+    high = min64(high, v->length);
+    for (int64_t k = low / ATTEND_KEYS * ATTEND_KEYS; k < high; k += ATTEND_KEYS) {
+        int64_t count = min64(ATTEND_KEYS, high - k), loaded = 0;
+        for (int64_t s = 0; s < n; s++) {
+            if (!attention_sees(v, strips + s, k, count)) continue;
+            if (!loaded) load_keys(v, ATTEND_K, v->p->D, k, count, b->keys);
+            if (!loaded) load_keys(v, ATTEND_V, v->p->Dv, k, count, b->values);
+            loaded = 1;
+            attend_strip(v, b, s, strips + s, k, count);
         }
     }
 }
@@ -133,20 +174,17 @@ static kiln_status tile(void *arg, size_t index, unsigned slot, error *e)
     const call *j = arg;
     const attention_plan *p = j->c->plan;
     (void)e;
-    int64_t block = (int64_t)index % p->column_tiles, head = (int64_t)index / p->column_tiles % p->heads;
-    int64_t image = (int64_t)index / p->column_tiles / p->heads, first = block * p->strips * STRIP;
-    int64_t queries = min64(p->strips * STRIP, p->Tq - first), row = image * p->Tq + first;
-    int64_t keys = j->c->op.attr.attention.causal ? min64(p->Tk, first + queries) : p->Tk;
+    int64_t block = (int64_t)index % p->column_tiles, kv = (int64_t)index / p->column_tiles % p->kv_heads;
+    int64_t first = block * p->strips * p->width, columns = min64(p->strips * p->width, p->columns - first);
+    attention_view v = attention_view_of(j->c, j->a, (int64_t)index / p->column_tiles / p->kv_heads, kv);
     buffers b = buffers_at(p, (float *)j->a->scratch + slot * p->slot_floats);
-    load_queries(j, &b, row, head, queries);
-    for (int64_t k = 0; k < keys; k += KEYS) {
-        int64_t n = min64(KEYS, keys - k);
-        load_head(j, 1, image * p->Tk + k, n, head, b.keys);
-        load_head(j, 2, image * p->Tk + k, n, head, b.values);
-        for (int64_t s = 0; s * STRIP < queries; s++)
-            attend_strip(j, &b, s, image, head, first + s * STRIP, min64(STRIP, queries - s * STRIP), k, n);
-    }
-    store_queries(j, &b, row, head, queries);
+    attention_strip strips[STRIPS];
+    int64_t n = 0;
+    for (int64_t at = 0; at < columns; at += p->width)
+        strips[n++] = attention_strip_at(&v, first + at, min64(p->width, columns - at));
+    load_queries(&v, &b, strips, n);
+    walk_keys(&v, &b, strips, n);
+    store_queries(&v, &b, strips, n);
     return KILN_OK;
 }
 
@@ -154,7 +192,30 @@ static kiln_status run(const cpu_kernel *c, const kernel_args *a, error *e)
 {
     const attention_plan *p = c->plan;
     call j = {c, a};
-    return tiles_run(a->pool, (size_t)(p->images * p->heads * p->column_tiles), tile, &j, e);
+    for (int64_t i = 0; i < p->images; i++) {
+        attention_view v = attention_view_of(c, a, i, 0);
+        TRY(attention_check(&v, e));
+    }
+    return tiles_run(a->pool, (size_t)(p->images * p->kv_heads * p->column_tiles), tile, &j, e);
+}
+
+static void measure(const op_desc *op, attention_plan *p)
+{
+    const attention_attr *a = &op->attr.attention;
+    int paged = attention_has(op, ATTEND_PAGES);
+    p->images = op->in[ATTEND_Q].shape.dim[0], p->heads = a->heads;
+    p->kv_heads = a->kv_heads ? a->kv_heads : a->heads, p->group = p->heads / p->kv_heads;
+    p->Tq = op->in[ATTEND_Q].shape.dim[1], p->Tk = op->in[ATTEND_K].shape.dim[1];
+    p->page = paged ? p->Tk : 0;
+    if (paged) p->Tk *= op->in[ATTEND_PAGES].shape.dim[1];
+    p->D = op->in[ATTEND_Q].shape.dim[2] / p->heads, p->Dv = op->in[ATTEND_V].shape.dim[2] / p->kv_heads;
+    p->columns = p->group * p->Tq;
+    p->width = p->columns < ATTEND_STRIP ? (int64_t)round_up((size_t)p->columns, 16) : ATTEND_STRIP;
+    /* More strips in a block spare widening K and V, fewer give every thread something to do. */
+    int64_t strips = p->width ? (p->columns + p->width - 1) / p->width : 0;
+    p->strips = strips >= 4 * STRIPS ? STRIPS : strips >= 4 ? strips / 4 : 1;
+    p->column_tiles = (strips + p->strips - 1) / p->strips;
+    p->slot_floats = slot_size(p);
 }
 
 kiln_status cpu_prepare_attention(cpu_kernel *c, error *e)
@@ -163,16 +224,11 @@ kiln_status cpu_prepare_attention(cpu_kernel *c, error *e)
     attention_plan *p = mem_calloc(1, sizeof *p);
     if (!p) return error_set(e, KILN_ERR_NOMEM, "out of memory for a kernel");
     c->plan = p, c->plan_free = mem_free, c->body = run;
-    p->images = op->in[0].shape.dim[0], p->heads = op->attr.attention.heads;
-    p->Tq = op->in[0].shape.dim[1], p->Tk = op->in[1].shape.dim[1];
-    p->D = op->in[0].shape.dim[2] / p->heads;
-    /* More strips in a block spare widening K and V, fewer give every thread something to do. */
-    int64_t strips = (p->Tq + STRIP - 1) / STRIP;
-    p->strips = strips >= 4 * STRIPS ? STRIPS : strips >= 4 ? strips / 4 : 1;
-    p->column_tiles = (strips + p->strips - 1) / p->strips;
-    p->slot_floats = slot_size(p);
+    measure(op, p);
+    for (int64_t i = 0; attention_has(op, ATTEND_TABLE) && i <= 2 * ATTEND_NEAR; i++)
+        p->near[i] = (int32_t)bias_row(&op->attr.attention, op->in[ATTEND_TABLE].shape.dim[0], i - ATTEND_NEAR, 0);
     c->base.scratch_bytes = cpu_slots() * p->slot_floats * sizeof(float);
-    c->base.flops = 4u * (uint64_t)(p->images * p->heads * p->Tq) * (uint64_t)(p->Tk * p->D);
+    c->base.flops = 2u * (uint64_t)(p->images * p->heads * p->Tq) * (uint64_t)(p->Tk * (p->D + p->Dv));
     c->base.name = "attention:online";
     return KILN_OK;
 }

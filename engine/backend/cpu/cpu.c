@@ -203,6 +203,7 @@ static void cpu_free(kernel *k)
     mem_free(c);
 }
 
+/* clang-format off: a row a line */
 static cpu_prepare *const prepares[OP_KIND_COUNT] = {
     [OP_CONVERT] = cpu_prepare_elementwise,
     [OP_CONV2D] = cpu_prepare_conv2d,
@@ -229,6 +230,9 @@ static cpu_prepare *const prepares[OP_KIND_COUNT] = {
     [OP_POOL] = cpu_prepare_pool,
     [OP_INTERPOLATE] = cpu_prepare_interpolate,
     [OP_CONV] = cpu_prepare_conv,
+    [OP_MATMUL] = cpu_prepare_matmul,
+    [OP_LINEAR_T] = cpu_prepare_linear_transposed,
+    [OP_GROUPED_LINEAR] = cpu_prepare_grouped_linear,
     [OP_RANDOM] = cpu_prepare_random,
     [OP_SCATTER] = cpu_prepare_places,
     [OP_TAKE_ALONG] = cpu_prepare_places,
@@ -240,7 +244,10 @@ static cpu_prepare *const prepares[OP_KIND_COUNT] = {
     [OP_SOFTMAX] = cpu_prepare_softmax,
     [OP_ROPE] = cpu_prepare_rope,
     [OP_NORM] = cpu_prepare_norm,
+    [OP_STATE_WRITE] = cpu_prepare_state_write,
+    [OP_CUSTOM] = cpu_prepare_custom,
 };
+/* clang-format on */
 
 static kiln_status check_types(const op_desc *op, error *e)
 {
@@ -286,6 +293,8 @@ static kiln_status open_host(unsigned index, memory_device **out, error *e)
     return KILN_OK;
 }
 
+static int has_kernel(op_kind kind) { return (unsigned)kind < OP_KIND_COUNT && prepares[kind] != NULL; }
+
 const backend backend_cpu = {.name = "cpu",
                              .device = KILN_CPU,
                              .open = open_host,
@@ -293,7 +302,8 @@ const backend backend_cpu = {.name = "cpu",
                              .numerics = cpu_numerics,
                              .best_precision = best_precision,
                              .precisions = 1u << KILN_F32 | 1u << KILN_BF16,
-                             .prepare = cpu_prepare_op};
+                             .prepare = cpu_prepare_op,
+                             .has = has_kernel};
 
 const backend *backend_find(const char *name)
 {

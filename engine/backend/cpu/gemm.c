@@ -22,7 +22,7 @@ typedef struct {
 
 /* ---- running ---- */
 
-static void convert_row(const cpu_kernels *k, void *dst, uint32_t to, const void *src, uint32_t from, size_t n)
+void gemm_convert_row(const cpu_kernels *k, void *dst, uint32_t to, const void *src, uint32_t from, size_t n)
 {
     float chunk[CHUNK];
     if (to == KILN_F32) {
@@ -43,32 +43,33 @@ static const void *operand_rows_of(const call *j, const tiled_gemm *g, const row
     if (!g->a_bytes) return place_of(x, j->a->in[0], b->in, 0);
     size_t row = (size_t)g->k * size_of(g->type);
     if (!x->weight && x->ld == g->k) {
-        convert_row(j->c->k, buffer, g->type, place_of(x, j->a->in[0], b->in, 0), x->dtype, (size_t)(b->n_in * g->k));
+        gemm_convert_row(j->c->k, buffer, g->type, place_of(x, j->a->in[0], b->in, 0), x->dtype,
+                         (size_t)(b->n_in * g->k));
         return buffer;
     }
     for (int64_t r = 0; r < b->n_in; r++)
-        convert_row(j->c->k, buffer + (size_t)r * row, g->type, place_of(x, j->a->in[0], b->in + r, 0), type_of(x),
-                    (size_t)g->k);
+        gemm_convert_row(j->c->k, buffer + (size_t)r * row, g->type, place_of(x, j->a->in[0], b->in + r, 0), type_of(x),
+                         (size_t)g->k);
     return buffer;
 }
 
-static void finish_row(const call *j, float *row, const column_tile *b, int64_t r)
+void gemm_finish_row(const cpu_kernel *c, const kernel_args *a, float *row, int64_t first, int64_t width, int64_t r)
 {
-    const op_desc *op = &j->c->op;
-    const cpu_kernels *k = j->c->k;
-    size_t n = (size_t)b->width;
+    const op_desc *op = &c->op;
+    const cpu_kernels *k = c->k;
+    size_t n = (size_t)width;
     if (op->epilogue.act) k->act(row, op->epilogue.act, n);
-    if (op->epilogue.geglu) k->geglu(row, row + b->width, n);
+    if (op->epilogue.geglu) k->geglu(row, row + width, n);
     if (op->epilogue.residual) {
         const operand_desc *d = &op->in[op->n_in - 1];
         float other[CHUNK];
         for (size_t i = 0; i < n; i += CHUNK) {
-            size_t width = n - i < CHUNK ? n - i : CHUNK;
-            k->load(other, place_of(d, j->a->in[op->n_in - 1], r, b->first + (int64_t)i), type_of(d), width);
-            k->add(row + i, other, width);
+            size_t some = n - i < CHUNK ? n - i : CHUNK;
+            k->load(other, place_of(d, a->in[op->n_in - 1], r, first + (int64_t)i), type_of(d), some);
+            k->add(row + i, other, some);
         }
     }
-    k->store((char *)j->a->out + (size_t)(r * op->out.ld + b->first) * size_of(op->out.dtype), op->out.dtype, row, n);
+    k->store((char *)a->out + (size_t)(r * op->out.ld + first) * size_of(op->out.dtype), op->out.dtype, row, n);
 }
 
 static kiln_status tile(void *arg, size_t index, unsigned slot, error *e)
@@ -90,7 +91,8 @@ static kiln_status tile(void *arg, size_t index, unsigned slot, error *e)
     const float *bias =
         j->c->op.in[2].dtype ? (const float *)j->a->in[2] + (columns->first * columns->n / columns->width) : NULL;
     TRY(gemm_run(p, a, g->b_bytes ? weights : b, bias, c, (char *)c + g->c_bytes, e));
-    for (int64_t r = 0; r < rows->n_out; r++) finish_row(j, c + r * columns->n, columns, rows->out + r);
+    for (int64_t r = 0; r < rows->n_out; r++)
+        gemm_finish_row(j->c, j->a, c + r * columns->n, columns->first, columns->width, rows->out + r);
     return KILN_OK;
 }
 
@@ -106,22 +108,26 @@ static kiln_status tiled_gemm_run(const cpu_kernel *c, const kernel_args *a, err
 
 typedef struct {
     const cpu_kernel *c;
+    const row_source *rows; /* or NULL: */
     const char *src;
     uint32_t dtype;
     char *dst, *scratch; /* pack_scratch bytes a slot */
 } packing;
 
+static kiln_status read_rows(const packing *j, size_t first, size_t n, float *to, error *e)
+{
+    if (j->rows) return j->rows->read(j->rows->self, first, n, to, e);
+    kiln_status st = dtype_convert(to, KILN_F32, j->src + first * dtype_size(j->dtype), j->dtype, n);
+    return st == KILN_OK ? st : error_set(e, st, "weights of type %s are not supported", dtype_name(j->dtype));
+}
+
 /* The rows of the stored weights that a column tile needs, as f32: geglu's gates follow its values. */
 static kiln_status gather_rows(const packing *j, const column_tile *b, size_t width, float *to, error *e)
 {
     int64_t half = columns_of(&j->c->op.out);
-    for (int64_t part = 0; part * b->width < b->n; part++) {
-        size_t first = (size_t)(b->first + part * half);
-        kiln_status st =
-            dtype_convert(to + (size_t)(part * b->width) * width, KILN_F32,
-                          j->src + first * width * dtype_size(j->dtype), j->dtype, (size_t)b->width * width);
-        if (st != KILN_OK) return error_set(e, st, "weights of type %s are not supported", dtype_name(j->dtype));
-    }
+    for (int64_t part = 0; part * b->width < b->n; part++)
+        TRY(read_rows(j, (size_t)(b->first + part * half) * width, (size_t)b->width * width,
+                      to + (size_t)(part * b->width) * width, e));
     return KILN_OK;
 }
 
@@ -169,6 +175,16 @@ static kiln_status tiled_gemm_pack_in(const kernel *k, uint32_t operand, const v
     return tiles_run(p, g->n_column_tiles, pack_tile, &j, e);
 }
 
+static kiln_status tiled_gemm_pack_rows(const kernel *k, uint32_t operand, const row_source *src, void *dst,
+                                        void *scratch, pool *p, error *e)
+{
+    const cpu_kernel *c = (const cpu_kernel *)k;
+    packing j = {.c = c, .rows = src, .dst = dst, .scratch = scratch};
+    assert(k->pack_tiles[operand]);
+    (void)operand;
+    return tiles_run(p, ((const tiled_gemm *)c->plan)->n_column_tiles, pack_tile, &j, e);
+}
+
 static kiln_status tiled_gemm_pack(const kernel *k, uint32_t operand, const void *src, uint32_t dtype, void *dst,
                                    pool *p, error *e)
 {
@@ -203,7 +219,7 @@ kiln_status tiled_gemm_new(cpu_kernel *c, int64_t columns, int64_t width, size_t
     tiled_gemm *g = mem_calloc(1, sizeof *g);
     if (!g) return error_set(e, KILN_ERR_NOMEM, "out of memory for a kernel");
     c->plan = g, c->plan_free = tiled_gemm_free, c->body = tiled_gemm_run, c->base.pack = tiled_gemm_pack,
-    c->base.pack_in = tiled_gemm_pack_in;
+    c->base.pack_in = tiled_gemm_pack_in, c->base.pack_rows = tiled_gemm_pack_rows;
     g->type = cpu_gemm_type(op->precision);
     g->stored = op->precision == KILN_BF16 ? KILN_BF16 : KILN_F32;
     g->k = columns_of(&op->in[0]);

@@ -39,4 +39,9 @@ kiln_status tiled_gemm_new(cpu_kernel *c, int64_t columns, int64_t width, size_t
 kiln_status tiled_gemm_variant(cpu_kernel *c, uint32_t v, const gemm_shape *s, error *e);
 kiln_status tiled_gemm_finish(cpu_kernel *c, error *e);
 
+/* n numbers of another type. */
+void gemm_convert_row(const cpu_kernels *k, void *dst, uint32_t to, const void *src, uint32_t from, size_t n);
+/* Sums of row r, columns first.., through the epilogue (geglu's gates follow the values) into the result. */
+void gemm_finish_row(const cpu_kernel *c, const kernel_args *a, float *row, int64_t first, int64_t width, int64_t r);
+
 #endif

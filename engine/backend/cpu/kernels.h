@@ -33,6 +33,8 @@ typedef struct cpu_kernels {
     /* c[m][n] = a b (+ c when `accumulate`), element (i, j) of a at a[i lda + j step]; n a multiple of 16 */
     void (*gemm)(size_t m, size_t n, size_t k, const float *a, size_t lda, size_t step, const float *b, size_t ldb,
                  float *c, size_t ldc, int accumulate);
+    /* out[i] += sum of w[j] x[i ldx + j] over j < n, for i < m */
+    void (*dots)(float *out, const float *w, const float *x, size_t ldx, size_t m, size_t n);
     /* One step of an online softmax, base 2: every column (their number a multiple of 16) of s is one query's scores of
      * `keys` keys. s becomes 2^(s - max'), sum and max are brought forward, and scale is what sums made before are
      * to be multiplied by; returns whether any is not 1. */

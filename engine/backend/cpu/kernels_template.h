@@ -428,6 +428,32 @@ static void gemm(size_t m, size_t n, size_t k, const float *a, size_t lda, size_
     for (; j + LANES <= n; j += LANES) strip(1, m, k, a, lda, step, b + j, ldb, c + j, ldc, accumulate);
 }
 
+/* Two rows at a time share the loads of w; each row's sum is made in the same order alone. */
+INLINE void dots_of(const int rows, float *out, const float *w, const float *x, size_t ldx, size_t n)
+{
+    vf sums[2][4] = {{{0}}};
+    size_t j = 0;
+    for (; j + 4 * LANES <= n; j += 4 * LANES) UNROLL for (int v = 0; v < 4; v++)
+        {
+            vf column = get(w + j + (size_t)v * LANES);
+            UNROLL for (int r = 0; r < rows; r++) sums[r][v] =
+                VFMA(column, get(x + (size_t)r * ldx + j + (size_t)v * LANES), sums[r][v]);
+        }
+    for (; j < n; j += LANES) {
+        size_t left = n - j < LANES ? n - j : LANES;
+        UNROLL for (int r = 0; r < rows; r++) sums[r][0] =
+            VFMA(get_part(w + j, left), get_part(x + (size_t)r * ldx + j, left), sums[r][0]);
+    }
+    UNROLL for (int r = 0; r < rows; r++) out[r] += lanes_sum((sums[r][0] + sums[r][1]) + (sums[r][2] + sums[r][3]));
+}
+
+static void dots(float *out, const float *w, const float *x, size_t ldx, size_t m, size_t n)
+{
+    size_t r = 0;
+    for (; r + 2 <= m; r += 2) dots_of(2, out + r, w, x + r * ldx, ldx, n);
+    if (r < m) dots_of(1, out + r, w, x + r * ldx, ldx, n);
+}
+
 static int softmax(float *s, size_t ld, size_t keys, size_t columns, float *max, float *sum, float *scale)
 {
     int rescale = 0;
@@ -600,6 +626,7 @@ const cpu_kernels KERNELS = {
     .squares = squares,
     .moments = moments,
     .gemm = gemm,
+    .dots = dots,
     .softmax = softmax,
     .transpose = transpose,
     .transpose_half = transpose_half,

@@ -185,8 +185,7 @@ static kiln_status tile(void *arg, size_t index, unsigned slot, error *e)
                 end = l->flat ? min64(begin + TILE_ELEMENTS, count) : l->columns;
         for (int64_t column = begin; column < end; column += CHUNK) {
             size_t n = (size_t)min64(CHUNK, end - column);
-            char *to = (char *)j->a->out +
-                       (size_t)((l->flat ? 0 : row * out->ld) + column) * size_of(out->dtype);
+            char *to = (char *)j->a->out + (size_t)((l->flat ? 0 : row * out->ld) + column) * size_of(out->dtype);
             float *direct = out->dtype == KILN_F32 ? (float *)(void *)to : NULL;
             store(j, to, evaluate(j, &r, row, column, n, direct), n);
         }

@@ -308,12 +308,14 @@ typedef struct {
     const gemm *p;
     const float *b;
     void *packed;
+    int columns; /* b is [k][n] */
     dnnl_status_t status;
 } packing;
 
-static dnnl_status_t describe_plain(const gemm_shape *s, dnnl_memory_desc_t *from)
+static dnnl_status_t describe_plain(const gemm_shape *s, int columns, dnnl_memory_desc_t *from)
 {
-    dnnl_dims_t matrix = {s->k, s->n}, matrix_strides = {1, s->k}, filter = {s->n, s->i, s->kh, s->kw};
+    dnnl_dims_t matrix = {s->k, s->n}, filter = {s->n, s->i, s->kh, s->kw};
+    dnnl_dims_t matrix_strides = {columns ? s->n : 1, columns ? 1 : s->k};
     return s->conv ? md_by_tag(from, 4, filter, dnnl_f32, dnnl_oihw)
                    : md_by_strides(from, 2, matrix, dnnl_f32, matrix_strides);
 }
@@ -325,7 +327,7 @@ static void pack_it(void *arg)
     dnnl_memory_desc_t from;
     dnnl_primitive_desc_t desc = NULL;
     dnnl_primitive_t reorder = NULL;
-    j->status = describe_plain(&p->shape, &from);
+    j->status = describe_plain(&p->shape, j->columns, &from);
     if (j->status != dnnl_success) return;
     int threads = omp_get_max_threads();
     omp_set_num_threads(1);
@@ -340,15 +342,21 @@ static void pack_it(void *arg)
 }
 
 /* [n][k] or [n][i][kh][kw] in f32 -> the layout that the GEMM chose */
-kiln_status gemm_pack(const gemm *p, const float *b, void *packed, error *e)
+static kiln_status pack_as(const gemm *p, const float *b, int columns, void *packed, error *e)
 {
     const gemm_shape *s = &p->shape;
-    packing j = {.p = p, .b = b, .packed = packed};
+    packing j = {.p = p, .b = b, .packed = packed, .columns = columns};
     size_t elements = (size_t)(s->conv ? s->n * s->i * s->kh * s->kw : s->n * s->k);
     if (gemm_weight_bytes(p) != elements * (s->type == KILN_F32 ? 4u : 2u))
         memset(packed, 0, gemm_weight_bytes(p)); /* what fills up its blocks */
     at_the_edge(BYTES_TO_PACK, pack_it, &j, &j.status);
     return library(j.status, "packing weights", e);
+}
+
+kiln_status gemm_pack(const gemm *p, const float *b, void *packed, error *e) { return pack_as(p, b, 0, packed, e); }
+kiln_status gemm_pack_columns(const gemm *p, const float *b, void *packed, error *e)
+{
+    return pack_as(p, b, 1, packed, e);
 }
 
 typedef struct {

@@ -28,6 +28,8 @@ uint64_t gemm_layout(const gemm *p);     /* equal for equal weight layouts */
 size_t gemm_weight_bytes(const gemm *p); /* packed, in `type` */
 size_t gemm_scratch_bytes(const gemm *p);
 kiln_status gemm_pack(const gemm *p, const float *b, void *packed, error *e);
+/* The same of b given as [k][n]. */
+kiln_status gemm_pack_columns(const gemm *p, const float *b, void *packed, error *e);
 kiln_status gemm_run(const gemm *p, const void *a, const void *packed, const float *bias, float *c, void *scratch,
                      error *e);
 

@@ -1,7 +1,7 @@
 /* random.c - OP_RANDOM: each number by itself from the seed and its place; philox.h has the formulas. */
 #include "backend/cpu/cpu.h"
 
-#include "backend/philox.h"
+#include "backend/philox_4x32.h"
 
 enum { TILE = 4096 };
 

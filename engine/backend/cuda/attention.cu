@@ -1,8 +1,9 @@
-/* attention.cu - softmax(q k^T scale + mask) v in f32 arithmetic, any head size up to 512; see launch.h.
+/* attention.cu - softmax(q k^T scale + mask) v in f32 arithmetic, any head size up to 768; see launch.h.
  *
  * A block has a few queries of one head and walks over the keys, a tile at a time, with the online softmax (Milakov and
- * Gimelshein 2018): the scores of a tile are all of them that ever exist. It is what f32 precision uses, and what
- * the tensor-core kernels are tested against.
+ * Gimelshein 2018): the scores of a tile are all of them that ever exist. It is what f32 precision uses, what the
+ * tensor-core kernels are tested against, and what knows windows, lengths, segments, positions, pages, tables and
+ * sinks.
  */
 #include "backend/cuda/cu.h"
 
@@ -12,12 +13,15 @@ typedef struct {
     int queries, keys; /* of a tile */
 } tile_size;
 
-/* Within 48 KiB of shared memory. */
+static __host__ __device__ int64_t wider(const cu_attention &a) { return a.head > a.head_v ? a.head : a.head_v; }
+
+/* Within 48 KiB of shared memory; head: the wider one. */
 static __host__ __device__ tile_size tile_for(int64_t head)
 {
     tile_size t = {16, 32};
     if (head > 128) t.queries = 8, t.keys = 16;
     if (head > 256) t.queries = 8, t.keys = 4;
+    if (head > 512) t.queries = 4, t.keys = 4;
     return t;
 }
 static size_t shared_for(int64_t head)
@@ -32,24 +36,102 @@ typedef struct {
     float *q, *kv, *acc, *score, *max, *sum, *shrink;
 } tile;
 
-static __device__ __forceinline__ void load_rows(const cu_attention &a, float *to, const void *from, int64_t row,
-                                                 int64_t rows_left, int rows, int64_t ld, int64_t column)
+/* ---- who sees what ---- */
+
+/* An image's keys in use, the position of its first query; keys low to high - 1 hold all that the block sees. */
+typedef struct {
+    int64_t length, offset, low, high;
+} view;
+
+static __device__ __forceinline__ int64_t place(const cu_places &p, int64_t image, int64_t at)
+{
+    return p.at[image * p.step + at];
+}
+
+static __device__ __forceinline__ view view_of(const cu_attention &a, int64_t n, int64_t q0, int64_t queries)
+{
+    const cu_attention_more &m = a.more;
+    view v = {a.keys, 0, 0, 0};
+    if (m.key_length.at) v.length = place(m.key_length, n, 0);
+    if (v.length > a.keys) v.length = a.keys;
+    if (m.offset.at) v.offset = place(m.offset, n, 0);
+    int64_t own = v.offset + q0, last = own + queries - 1;
+    v.high = v.length;
+    if (m.key_position.at) return v;
+    if (a.causal && last + 1 < v.high) v.high = last + 1;
+    if (m.window && m.right < v.high - last - 1) v.high = last + m.right + 1;
+    if (m.window && own > m.left) v.low = own - m.left;
+    return v;
+}
+
+/* Row of k and v, -1: there is nothing to read. */
+static __device__ __forceinline__ int64_t key_row(const cu_attention &a, const view &v, int64_t n, int64_t k)
+{
+    if (k >= v.length) return -1;
+    if (!a.more.used) return n * a.keys + k;
+    if (a.more.key_position.at && place(a.more.key_position, n, k) < 0) return -1;
+    if (!a.more.pages.at) return n * a.keys + k;
+    int64_t page = place(a.more.pages, n, k / a.more.page);
+    return page < 0 || page >= a.more.n_pages ? -1 : page * a.more.page + k % a.more.page;
+}
+
+static __device__ __forceinline__ int sees(const cu_attention &a, const view &v, int64_t n, int64_t q, int64_t k)
+{
+    const cu_attention_more &m = a.more;
+    if (k >= v.length) return 0;
+    if (!m.used) return !a.causal || k <= q;
+    int64_t at = m.key_position.at ? place(m.key_position, n, k) : k, own = v.offset + q;
+    if (at < 0 || (a.causal && at > own)) return 0;
+    if (m.window && (at < own - m.left || at - own > m.right)) return 0;
+    if (m.pages.at && key_row(a, v, n, k) < 0) return 0;
+    return !m.q_segment.at || place(m.q_segment, n, q) == place(m.k_segment, n, k);
+}
+
+static __device__ __forceinline__ float bias(const cu_attention &a, int64_t h, int64_t apart)
+{
+    const cu_attention_more &m = a.more;
+    int64_t distance = apart < 0 ? -apart : m.bidirectional ? apart : 0, bucket = distance;
+    if (distance >= m.exact)
+        for (bucket = m.exact; bucket + 1 < m.buckets && m.start[bucket + 1] <= distance;) bucket++;
+    if (m.bidirectional && apart > 0) bucket += m.buckets;
+    return cu_load(m.table, m.table_type, bucket * m.table_ld + h);
+}
+
+static __device__ __forceinline__ float limited(const cu_attention &a, const view &v, float s, int64_t n, int64_t h,
+                                                int64_t q, int64_t k)
+{
+    if (!sees(a, v, n, q, k)) return -INFINITY;
+    if (a.more.softcap > 0) s = a.more.softcap * tanhf(s / a.more.softcap);
+    if (a.mask) s += cu_load(a.mask, a.mask_type, n * a.mask_image + h * a.mask_head + q * a.mask_ld + k);
+    if (!a.more.table) return s;
+    return s + bias(a, h, (a.more.key_position.at ? place(a.more.key_position, n, k) : k) - v.offset - q);
+}
+
+/* ---- a tile ---- */
+
+static __device__ __forceinline__ void load_queries(const cu_attention &a, float *to, int64_t row, int64_t left,
+                                                    int rows, int64_t column)
 {
     for (int i = (int)threadIdx.x; i < rows * (int)a.head; i += THREADS) {
         int r = i / (int)a.head, c = i % (int)a.head;
-        to[r * (a.head + 1) + c] = r < rows_left ? cu_load(from, a.type, (row + r) * ld + column + c) : 0;
+        to[r * (a.head + 1) + c] = r < left ? cu_load(a.q, a.type, (row + r) * a.q_ld + column + c) : 0;
     }
 }
 
-static __device__ __forceinline__ float masked(const cu_attention &a, float s, int64_t n, int64_t h, int64_t q,
-                                               int64_t k)
+/* Keys or values k0.. of a head of `width`. */
+static __device__ __forceinline__ void load_keys(const cu_attention &a, const view &v, float *to, const void *from,
+                                                 int64_t n, int64_t k0, int rows, int64_t ld, int64_t width,
+                                                 int64_t column)
 {
-    if (k >= a.keys || (a.causal && k > q)) return -INFINITY;
-    return a.mask ? s + cu_load(a.mask, a.mask_type, n * a.mask_image + h * a.mask_head + q * a.mask_ld + k) : s;
+    for (int i = (int)threadIdx.x; i < rows * (int)width; i += THREADS) {
+        int r = i / (int)width, c = i % (int)width;
+        int64_t row = key_row(a, v, n, k0 + r);
+        to[r * (width + 1) + c] = row >= 0 ? cu_load(from, a.type, row * ld + column + c) : 0;
+    }
 }
 
-static __device__ __forceinline__ void make_scores(const cu_attention &a, const tile &t, int64_t n, int64_t h,
-                                                   int64_t q0, int64_t k0)
+static __device__ __forceinline__ void make_scores(const cu_attention &a, const view &v, const tile &t, int64_t n,
+                                                   int64_t h, int64_t q0, int64_t k0)
 {
     for (int i = (int)threadIdx.x; i < t.size.queries * t.size.keys; i += THREADS) {
         int r = i / t.size.keys, k = i % t.size.keys;
@@ -57,7 +139,7 @@ static __device__ __forceinline__ void make_scores(const cu_attention &a, const 
         float s = 0;
         for (int c = 0; c < (int)a.head; c++) s = fmaf(x[c], y[c], s);
         t.score[r * (t.size.keys + 1) + k] =
-            q0 + r < a.queries ? masked(a, s * a.scale, n, h, q0 + r, k0 + k) : -INFINITY;
+            q0 + r < a.queries ? limited(a, v, s * a.scale, n, h, q0 + r, k0 + k) : -INFINITY;
     }
 }
 
@@ -79,11 +161,11 @@ static __device__ __forceinline__ void soften(const tile &t)
 
 static __device__ __forceinline__ void add_values(const cu_attention &a, const tile &t)
 {
-    for (int i = (int)threadIdx.x; i < t.size.queries * (int)a.head; i += THREADS) {
-        int r = i / (int)a.head, c = i % (int)a.head;
+    for (int i = (int)threadIdx.x; i < t.size.queries * (int)a.head_v; i += THREADS) {
+        int r = i / (int)a.head_v, c = i % (int)a.head_v;
         float acc = t.acc[i] * t.shrink[r];
         for (int k = 0; k < t.size.keys; k++)
-            acc = fmaf(t.score[r * (t.size.keys + 1) + k], t.kv[k * (a.head + 1) + c], acc);
+            acc = fmaf(t.score[r * (t.size.keys + 1) + k], t.kv[k * (a.head_v + 1) + c], acc);
         t.acc[i] = acc;
     }
 }
@@ -102,38 +184,56 @@ static __device__ __forceinline__ tile tile_in(float *at, int64_t head)
     return t;
 }
 
+/* A sink is in the softmax from the first. */
+static __device__ __forceinline__ void start(const cu_attention &a, const tile &t, int64_t h)
+{
+    for (int i = (int)threadIdx.x; i < t.size.queries * (int)a.head_v; i += THREADS) t.acc[i] = 0;
+    if ((int)threadIdx.x >= t.size.queries) return;
+    float sink = a.more.sinks ? cu_load(a.more.sinks, a.more.sinks_type, h) : -INFINITY;
+    t.max[threadIdx.x] = sink, t.sum[threadIdx.x] = sink > -INFINITY ? 1.0f : 0.0f;
+}
+
+static __device__ __forceinline__ void store(const cu_attention &a, const tile &t, int64_t n, int64_t h, int64_t q0)
+{
+    for (int i = (int)threadIdx.x; i < t.size.queries * (int)a.head_v; i += THREADS) {
+        int r = i / (int)a.head_v, c = i % (int)a.head_v;
+        if (q0 + r < a.queries)
+            cu_store(a.out, a.out_type, (n * a.queries + q0 + r) * a.out_ld + h * a.head_v + c,
+                     t.sum[r] > 0 ? t.acc[i] / t.sum[r] : 0);
+    }
+    int r = (int)threadIdx.x;
+    if (a.more.lse && r < t.size.queries && q0 + r < a.queries)
+        a.more.lse[(n * a.heads + h) * a.queries + q0 + r] = t.sum[r] > 0 ? t.max[r] + logf(t.sum[r]) : -INFINITY;
+}
+
 static __global__ void __launch_bounds__(THREADS) attention(cu_attention a)
 {
     CU_DYNAMIC_SHARED(float, memory);
-    tile t = tile_in(memory, a.head);
-    int64_t q0 = (int64_t)blockIdx.x * t.size.queries, h = blockIdx.y, n = blockIdx.z, column = h * a.head;
-    int64_t end = a.causal && q0 + t.size.queries < a.keys ? q0 + t.size.queries : a.keys;
-    load_rows(a, t.q, a.q, n * a.queries + q0, a.queries - q0, t.size.queries, a.q_ld, column);
-    for (int i = (int)threadIdx.x; i < t.size.queries * (int)a.head; i += THREADS) t.acc[i] = 0;
-    if ((int)threadIdx.x < t.size.queries) t.max[threadIdx.x] = -INFINITY, t.sum[threadIdx.x] = 0;
-    for (int64_t k0 = 0; k0 < end; k0 += t.size.keys) {
-        load_rows(a, t.kv, a.k, n * a.keys + k0, a.keys - k0, t.size.keys, a.k_ld, column);
+    tile t = tile_in(memory, wider(a));
+    int64_t q0 = (int64_t)blockIdx.x * t.size.queries, h = blockIdx.y, n = blockIdx.z, kv = h / a.group;
+    int64_t left = a.queries - q0;
+    view v = view_of(a, n, q0, left < t.size.queries ? left : t.size.queries);
+    load_queries(a, t.q, n * a.queries + q0, left, t.size.queries, h * a.head);
+    start(a, t, h);
+    for (int64_t k0 = v.low / t.size.keys * t.size.keys; k0 < v.high; k0 += t.size.keys) {
+        load_keys(a, v, t.kv, a.k, n, k0, t.size.keys, a.k_ld, a.head, kv * a.head);
         __syncthreads();
-        make_scores(a, t, n, h, q0, k0);
+        make_scores(a, v, t, n, h, q0, k0);
         __syncthreads();
         soften(t);
-        load_rows(a, t.kv, a.v, n * a.keys + k0, a.keys - k0, t.size.keys, a.v_ld, column);
+        load_keys(a, v, t.kv, a.v, n, k0, t.size.keys, a.v_ld, a.head_v, kv * a.head_v);
         __syncthreads();
         add_values(a, t);
         __syncthreads();
     }
-    for (int i = (int)threadIdx.x; i < t.size.queries * (int)a.head; i += THREADS) {
-        int r = i / (int)a.head, c = i % (int)a.head;
-        if (q0 + r < a.queries)
-            cu_store(a.out, a.out_type, (n * a.queries + q0 + r) * a.out_ld + column + c,
-                     t.sum[r] > 0 ? t.acc[i] / t.sum[r] : 0);
-    }
+    __syncthreads();
+    store(a, t, n, h, q0);
 }
 
 extern "C" cudaError_t cu_attention_run(const cu_attention *a, cudaStream_t stream)
 {
     if (a->images <= 0 || a->queries <= 0 || a->heads <= 0) return cudaSuccess;
-    int64_t each = tile_for(a->head).queries;
+    int64_t each = tile_for(wider(*a)).queries;
     dim3 grid((unsigned)((a->queries + each - 1) / each), (unsigned)a->heads, (unsigned)a->images);
-    return CU_LAUNCH(attention, grid, dim3(THREADS), shared_for(a->head), stream, *a);
+    return CU_LAUNCH(attention, grid, dim3(THREADS), shared_for(wider(*a)), stream, *a);
 }

@@ -158,8 +158,9 @@ static __device__ __forceinline__ const uint16_t *cu_rows_of(const void *x, int6
 /* Storage and sizes that both kernels want; which heads is theirs to say. */
 static inline int cu_attention_whole(const cu_attention *a)
 {
-    return (a->type == CU_BF16 || a->type == CU_F16) && a->head % 8 == 0 && a->q_ld % 8 == 0 && a->k_ld % 8 == 0 &&
-           a->v_ld % 8 == 0 && (((uintptr_t)a->q | (uintptr_t)a->k | (uintptr_t)a->v) & 15) == 0;
+    return !a->more.used && a->group == 1 && a->head == a->head_v && (a->type == CU_BF16 || a->type == CU_F16) &&
+           a->head % 8 == 0 && a->q_ld % 8 == 0 && a->k_ld % 8 == 0 && a->v_ld % 8 == 0 &&
+           (((uintptr_t)a->q | (uintptr_t)a->k | (uintptr_t)a->v) & 15) == 0;
 }
 
 #endif

@@ -99,6 +99,11 @@ static cuda_prepare *const prepares[OP_KIND_COUNT] = {
     [OP_POOL] = cuda_prepare_pool,
     [OP_INTERPOLATE] = cuda_prepare_interpolate,
     [OP_CONV] = cuda_prepare_conv,
+    [OP_MATMUL] = cuda_prepare_matmul,
+    [OP_LINEAR_T] = cuda_prepare_linear_transposed,
+    [OP_GROUPED_LINEAR] = cuda_prepare_grouped_linear,
+    [OP_STATE_WRITE] = cuda_prepare_state_write,
+    [OP_CUSTOM] = cuda_prepare_custom,
     [OP_RANDOM] = cuda_prepare_random,
     [OP_SCATTER] = cuda_prepare_places,
     [OP_TAKE_ALONG] = cuda_prepare_places,
@@ -190,6 +195,8 @@ static const char *numerics(void)
 /* What tensor cores multiply; bf16, whose range is f32's, where they can. */
 static uint32_t best_precision(void) { return cuda_abilities_get()->major >= 8 ? KILN_BF16 : KILN_F16; }
 
+static int has_kernel(op_kind kind) { return (unsigned)kind < OP_KIND_COUNT && prepares[kind] != NULL; }
+
 static const backend table = {.name = "cuda",
                               .device = KILN_CUDA,
                               .open = cuda_device_open,
@@ -198,7 +205,8 @@ static const backend table = {.name = "cuda",
                               .best_precision = best_precision,
                               .precisions = 1u << KILN_F32 | 1u << KILN_BF16 | 1u << KILN_F16,
                               .prepare = prepare,
-                              .vector_ops = &cuda_vector_ops};
+                              .vector_ops = &cuda_vector_ops,
+                              .has = has_kernel};
 
 __attribute__((visibility("default"))) extern const cuda_library kiln_cuda_library;
 const cuda_library kiln_cuda_library = {.version = KILN_VERSION, .sizes = CUDA_LIBRARY_SIZES, .backend = &table};

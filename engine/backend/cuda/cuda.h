@@ -54,6 +54,7 @@ struct cuda_kernel {
     union {
         cu_map map;
         cu_expression expression;
+        cu_state_write state_write;
         cu_norm norm;
         cu_embedding embedding;
         cu_timestep timestep;
@@ -73,7 +74,8 @@ struct cuda_kernel {
         cu_attention attention;
         struct {
             cu_gemm p;
-            size_t partial_at; /* where in scratch */
+            cu_product product; /* of other kinds: p says how the weight is packed */
+            size_t partial_at;  /* where in scratch */
             cublaslt_gemm *library;
             cudnn_conv *cudnn_conv;
         } gemm;
@@ -81,12 +83,18 @@ struct cuda_kernel {
 };
 
 typedef kiln_status cuda_prepare(cuda_kernel *, error *);
-cuda_prepare cuda_prepare_map, cuda_prepare_expression, cuda_prepare_layout, cuda_prepare_embedding,
-    cuda_prepare_timestep, cuda_prepare_norm, cuda_prepare_conv2d, cuda_prepare_linear, cuda_prepare_attention;
+cuda_prepare cuda_prepare_map, cuda_prepare_expression, cuda_prepare_state_write, cuda_prepare_custom,
+    cuda_prepare_layout, cuda_prepare_embedding, cuda_prepare_timestep, cuda_prepare_norm, cuda_prepare_conv2d,
+    cuda_prepare_linear, cuda_prepare_attention, cuda_prepare_matmul, cuda_prepare_linear_transposed,
+    cuda_prepare_grouped_linear;
 cuda_prepare cuda_prepare_norm_rows, cuda_prepare_rope, cuda_prepare_softmax, cuda_prepare_reduce, cuda_prepare_cumsum,
     cuda_prepare_sort, cuda_prepare_places, cuda_prepare_random, cuda_prepare_conv, cuda_prepare_pool,
     cuda_prepare_interpolate, cuda_prepare_grid_sample, cuda_prepare_pad;
 void cuda_gemm_free(cuda_kernel *);
+/* A GEMM's weights, u.gemm.p.N rows of K: pack() for operand 1, and what is said of it. */
+kiln_status cuda_gemm_pack(const kernel *, uint32_t operand, const void *src, uint32_t src_dtype, void *dst, pool *,
+                           error *);
+void cuda_gemm_packing(cuda_kernel *);
 /* kernel.pack of weights that only change their type: to pack_type. */
 kiln_status cuda_pack_plain(const kernel *, uint32_t operand, const void *src, uint32_t src_dtype, void *dst, pool *,
                             error *);

@@ -72,6 +72,20 @@ typedef struct {
 } cu_expression;
 cudaError_t cu_expression_run(const cu_expression *, cudaStream_t);
 
+/* ---- state (state.cu) ---- */
+
+/* Element i of x to its place: outer * places + (offset + k) % places, each `inner` elements. A negative offset writes
+ * nothing. */
+typedef struct {
+    int x_type, out_type;
+    int64_t count, inner, n, places, columns, x_ld; /* columns, x_ld: of x's rows */
+    int offsets;                                    /* 1: the same for all */
+    const int32_t *offset;
+    const void *x;
+    void *out;
+} cu_state_write;
+cudaError_t cu_state_write_run(const cu_state_write *, cudaStream_t);
+
 /* ---- layout (layout.cu) ---- */
 
 typedef struct {
@@ -322,19 +336,60 @@ cudaError_t cu_gemv_run(const cu_gemm *, cudaStream_t);
 /* Rows of split-K sums, or of a finished f32 GEMM, through the epilogue (gemm.cu). */
 cudaError_t cu_gemm_finish(const cu_gemm *, cudaStream_t);
 
+/* out[m, i, j] = alpha sum over k of a[m, i, k] b[m, j, k] (+ bias[j]), f32 arithmetic (product.cu). */
+typedef struct {
+    int type, b_type, out_type;
+    int64_t matrices, I, J, K, a_ld, out_ld;
+    int64_t b_j, b_k; /* elements from one j, one k to the next */
+    int dims;         /* of the matrices, the last one first; elements from one to the next */
+    int64_t size[CU_RANK], a_step[CU_RANK], b_step[CU_RANK];
+    float alpha;
+    const void *a, *b;
+    void *out;
+    const float *bias;
+    /* Or NULL: matrix m has rows offsets[m] to offsets[m + 1] - 1 of a and of the result, of I in all, b begins
+     * m * b_group elements on, the bias m J; rows of none are 0. */
+    const int32_t *offsets;
+    int64_t b_group;
+} cu_product;
+cudaError_t cu_product_run(const cu_product *, cudaStream_t);
+
 /* ---- attention ---- */
+
+enum { CU_BUCKETS = 128 };
+/* Whole numbers by image: `step` from one image to the next, 0: the same for all. NULL: there are none. */
+typedef struct {
+    const int32_t *at;
+    int64_t step;
+} cu_places;
+/* What the plain kernel alone knows; see kiln_attention. */
+typedef struct {
+    int used; /* 0: nothing of this */
+    float softcap;
+    int window, bidirectional, table_type, sinks_type;
+    int64_t left, right;
+    cu_places offset, key_length, q_segment, k_segment, key_position, pages;
+    int64_t page, n_pages; /* keys of a page, pages that there are */
+    const void *table, *sinks;
+    int64_t table_ld, buckets; /* of one direction; from `exact` on bucket i begins at distance start[i] */
+    int64_t exact, start[CU_BUCKETS];
+    float *lse;
+} cu_attention_more;
 
 typedef struct {
     int type, out_type, mask_type;
     int64_t images, heads, queries, keys, head; /* head: its size */
+    int64_t group, head_v;                      /* heads of q that read one of k; size of a head of v */
     int64_t q_ld, k_ld, v_ld, out_ld;
     float scale;
     int causal;
     const void *q, *k, *v, *mask;
     int64_t mask_ld, mask_image, mask_head; /* elements from one image, one head to the next; 0: the same for all */
     void *out;
+    cu_attention_more more;
 } cu_attention;
-/* Any sizes, f32 arithmetic (attention.cu). */
+/* Any sizes, heads of up to CU_WIDEST_HEAD, f32 arithmetic (attention.cu). */
+enum { CU_WIDEST_HEAD = 768 };
 cudaError_t cu_attention_run(const cu_attention *, cudaStream_t);
 /* bf16 or f16 on tensor cores: heads of up to 160 (attention_mma.cu), of 161 to 512 (attention_wide.cu). Head sizes and
  * distances of rows are multiples of 8, q, k and v of 16 bytes. */

@@ -88,8 +88,8 @@ static void pack_rows(void *arg, size_t piece)
     }
 }
 
-static kiln_status pack(const kernel *base, uint32_t operand, const void *src, uint32_t src_dtype, void *dst,
-                        pool *threads, error *e)
+kiln_status cuda_gemm_pack(const kernel *base, uint32_t operand, const void *src, uint32_t src_dtype, void *dst,
+                           pool *threads, error *e)
 {
     const cuda_kernel *k = (const cuda_kernel *)base;
     if (operand > 2) return cuda_pack_plain(base, operand, src, src_dtype, dst, threads, e);
@@ -106,7 +106,7 @@ static kiln_status pack(const kernel *base, uint32_t operand, const void *src, u
                                      : KILN_OK;
 }
 
-static void describe_packing(cuda_kernel *k)
+void cuda_gemm_packing(cuda_kernel *k)
 {
     cu_gemm *p = &k->u.gemm.p;
     uint32_t type = cuda_dtype(p->type);
@@ -122,7 +122,7 @@ static void describe_packing(cuda_kernel *k)
         snprintf(k->base.pack_form[2], sizeof k->base.pack_form[2], "cuda bias %s%s", dtype_name(k->op.out.dtype),
                  p->finish.geglu ? " geglu" : "");
     }
-    k->base.pack = pack;
+    k->base.pack = cuda_gemm_pack;
 }
 
 /* ---- running ---- */
@@ -176,7 +176,7 @@ static kiln_status finish_preparing(cuda_kernel *k, error *e)
     p->out_type = cuda_type(k->op.out.dtype);
     p->out_ld = k->op.out.ld;
     p->out_columns = p->finish.geglu ? p->N / 2 : p->N;
-    describe_packing(k);
+    cuda_gemm_packing(k);
     /* Before the library too: so few rows are a reading of the weights, which one launch does as fast as memory allows;
      * the library's choices for such shapes cut K, with a workspace and a second launch. */
     int few = takes_gemv(p);

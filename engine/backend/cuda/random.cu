@@ -1,6 +1,6 @@
 /* random.cu - random numbers by place, the same bytes as the host's; see philox.h and launch.h. */
 #include "backend/cuda/cu.h"
-#include "backend/philox.h"
+#include "backend/philox_4x32.h"
 
 static __global__ void random_numbers(cu_random m)
 {

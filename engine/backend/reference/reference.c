@@ -122,6 +122,11 @@ static const struct {
     [OP_POOL] = {reference_pool, "reference:pool"},
     [OP_INTERPOLATE] = {reference_interpolate, "reference:interpolate"},
     [OP_CONV] = {reference_conv, "reference:conv"},
+    [OP_MATMUL] = {reference_matmul, "reference:matmul"},
+    [OP_LINEAR_T] = {reference_linear_transposed, "reference:linear_transposed"},
+    [OP_GROUPED_LINEAR] = {reference_grouped_linear, "reference:grouped_linear"},
+    [OP_CUSTOM] = {reference_custom, "reference:custom"},
+    [OP_STATE_WRITE] = {reference_state_write, "reference:state_write"},
     [OP_RANDOM] = {reference_random, "reference:random"},
     [OP_SCATTER] = {reference_scatter, "reference:scatter"},
     [OP_TAKE_ALONG] = {reference_take_along, "reference:take_along"},
@@ -167,6 +172,8 @@ static kiln_status open_host(unsigned index, memory_device **out, error *e)
     return KILN_OK;
 }
 
+static int has_body(op_kind kind) { return (unsigned)kind < OP_KIND_COUNT && bodies[kind].body != NULL; }
+
 const backend backend_reference = {.name = "reference",
                                    .device = KILN_CPU,
                                    .open = open_host,
@@ -174,4 +181,5 @@ const backend backend_reference = {.name = "reference",
                                    .numerics = reference_features,
                                    .best_precision = reference_precision,
                                    .precisions = 1u << KILN_F32 | 1u << KILN_BF16 | 1u << KILN_F16,
-                                   .prepare = reference_prepare};
+                                   .prepare = reference_prepare,
+                                   .has = has_body};

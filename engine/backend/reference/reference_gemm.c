@@ -1,7 +1,5 @@
-/* reference_gemm.c - convolution, linear, attention: the definitions. */
+/* reference_gemm.c - convolution, linear: the definitions. */
 #include "backend/reference/reference.h"
-
-#include <math.h>
 
 /* out[n,y,x,o] = bias[o] + sum over ky,kx,i of x[n, y*sy + ky*dy - top, x*sx + kx*dx - left, i] w[o,i,ky,kx] */
 static double conv_at(const op_desc *op, const kernel_args *a, int64_t n, int64_t y, int64_t x, int64_t o)
@@ -57,58 +55,5 @@ kiln_status reference_linear(const op_desc *op, const kernel_args *a, error *e)
             double gate = op->epilogue.geglu ? linear_at(op, a, r, columns + o) : 0;
             epilogue_store(op, a, r, o, linear_at(op, a, r, o), gate);
         }
-    return KILN_OK;
-}
-
-/* The mask's value for (n, head, query, key): dimensions of size 1 repeat. */
-static double mask_at(const operand_desc *m, const void *data, int64_t n, int64_t h, int64_t q, int64_t k)
-{
-    const int64_t *d = m->shape.dim;
-    int64_t row = ((d[0] == 1 ? 0 : n) * d[1] + (d[1] == 1 ? 0 : h)) * d[2] + q;
-    return (double)operand_get(m, data, row, k);
-}
-
-static double score_at(const op_desc *op, const kernel_args *a, int64_t n, int64_t h, int64_t q, int64_t k)
-{
-    const operand_desc *in = op->in;
-    int64_t Tq = in[0].shape.dim[1], Tk = in[1].shape.dim[1], D = in[0].shape.dim[2] / op->attr.attention.heads;
-    double s = 0;
-    for (int64_t i = 0; i < D; i++)
-        s += (double)operand_get(&in[0], a->in[0], n * Tq + q, h * D + i) *
-             (double)operand_get(&in[1], a->in[1], n * Tk + k, h * D + i);
-    s *= (double)op->attr.attention.scale;
-    return op->n_in > 3 && in[3].dtype ? s + mask_at(&in[3], a->in[3], n, h, q, k) : s;
-}
-
-/* softmax(q k^T scale + mask) v for one query of one head: two passes over the keys, and one for every few columns of
- * the result, which is as many as are summed at a time without memory of their own. */
-static void attend(const op_desc *op, const kernel_args *a, int64_t n, int64_t h, int64_t q)
-{
-    enum { AT_ONCE = 64 };
-    const operand_desc *in = op->in;
-    int64_t Tq = in[0].shape.dim[1], Tk = in[1].shape.dim[1], D = in[0].shape.dim[2] / op->attr.attention.heads;
-    int64_t keys = op->attr.attention.causal && q + 1 < Tk ? q + 1 : Tk;
-    double most = -INFINITY, total = 0;
-    for (int64_t k = 0; k < keys; k++) most = fmax(most, score_at(op, a, n, h, q, k));
-    for (int64_t k = 0; k < keys && most > -INFINITY; k++) total += exp(score_at(op, a, n, h, q, k) - most);
-    for (int64_t first = 0; first < D; first += AT_ONCE) {
-        int64_t count = D - first < AT_ONCE ? D - first : AT_ONCE;
-        double sum[AT_ONCE] = {0};
-        for (int64_t k = 0; k < keys && total > 0; k++) {
-            double weight = exp(score_at(op, a, n, h, q, k) - most);
-            for (int64_t i = 0; weight > 0 && i < count; i++)
-                sum[i] += weight * (double)operand_get(&in[2], a->in[2], n * Tk + k, h * D + first + i);
-        }
-        for (int64_t i = 0; i < count; i++)
-            operand_set(&op->out, a->out, n * Tq + q, h * D + first + i, total > 0 ? (float)(sum[i] / total) : 0);
-    }
-}
-
-kiln_status reference_attention(const op_desc *op, const kernel_args *a, error *e)
-{
-    (void)e;
-    for (int64_t n = 0; n < op->in[0].shape.dim[0]; n++)
-        for (int64_t h = 0; h < op->attr.attention.heads; h++)
-            for (int64_t q = 0; q < op->in[0].shape.dim[1]; q++) attend(op, a, n, h, q);
     return KILN_OK;
 }

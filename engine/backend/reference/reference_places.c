@@ -1,7 +1,7 @@
 /* reference_places.c - order and places: sort, bincount, take, take_along, scatter, random. */
 #include "backend/reference/reference.h"
 
-#include "backend/philox.h"
+#include "backend/philox_4x32.h"
 #include "base/memory_alloc.h"
 #include "tensor/dtype.h"
 

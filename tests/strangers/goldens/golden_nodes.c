@@ -1,6 +1,6 @@
 /* golden_nodes.c - a plugin for tests: latents, conditionings and pictures from the tensors of a .safetensors file, and
  * a node that holds a latent against one of them and reports on standard output: "golden NAME 3.2e-07", the largest
- * difference by the largest value. TestDump writes a latent's bytes.
+ * difference by the largest value. TestDump writes a latent's bytes, TestBytes any tensor's, TestText prints a text.
  */
 #include "kiln/files.h"
 #include "kiln/kit.h"
@@ -184,5 +184,43 @@ static const kiln_node dump_node = {
     KIT_NODE_FLAGS(KILN_NODE_OUTPUT, 1, "TestDump", "Dump", "test", "Writes a latent's numbers as they are."),
     KILN_ARRAY(in, dump_in), .run = run_dump};
 
+/* ---- TestBytes, TestText ---- */
+
+typedef struct {
+    const char *name;
+} name_params;
+static const kiln_param name_param[] = {{.name = "name",
+                                         .type = KILN_P_STRING,
+                                         .flags = KILN_PARAM_REQUIRED,
+                                         .offset = offsetof(name_params, name),
+                                         .doc = "Of the file, or of the line."}};
+static const kiln_port bytes_in[] = {{.name = "value", .type = "*", .doc = "A tensor."}};
+static const kiln_port text_in[] = {{.name = "text", .type = "STRING", .doc = "To print: \"text NAME ...\"."}};
+
+static kiln_status run_bytes(const kiln_call *c)
+{
+    const kiln_files_api *files = c->host->ability(KILN_FILES_ABILITY);
+    kiln_tensor t;
+    TRY(kit_f32_between(c, c->in[0], 1, KILN_MAX_RANK, "what is written", &t));
+    kiln_file *f = files->create(c->ctx, KILN_FILES_OUTPUT, ((const name_params *)c->params)->name, "f32");
+    if (!f) return KILN_ERR_IO;
+    TRY(files->write(f, t.data, kit_count(&t) * sizeof(float)));
+    return files->commit(f, NULL);
+}
+
+static kiln_status run_text(const kiln_call *c)
+{
+    const char *text = kit_values(c)->get_string(c->in[0], NULL);
+    printf("text %s %s\n", ((const name_params *)c->params)->name, text ? text : "");
+    fflush(stdout);
+    return KILN_OK;
+}
+
+static const kiln_node bytes_node = {
+    KIT_NODE_FLAGS(KILN_NODE_OUTPUT, 1, "TestBytes", "Bytes", "test", "Writes a tensor's numbers as they are."),
+    KILN_ARRAY(in, bytes_in), KIT_PARAMS(name_params, name_param), .run = run_bytes};
+static const kiln_node text_node = {KIT_NODE_FLAGS(KILN_NODE_OUTPUT, 1, "TestText", "Text", "test", "Prints a text."),
+                                    KILN_ARRAY(in, text_in), KIT_PARAMS(name_params, name_param), .run = run_text};
+
 KILN_PLUGIN("org.example.golden", "1.0.0", "MIT", &latent_node, &image_node, &mask_node, &tensor_node,
-            &conditioning_node, &embeds_node, &golden_node, &dump_node);
+            &conditioning_node, &embeds_node, &golden_node, &dump_node, &bytes_node, &text_node);

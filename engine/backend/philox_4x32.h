@@ -1,5 +1,5 @@
-/* philox.h - kiln_ops' random(): Philox 4x32-10 (Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", 2011)
- * and the numbers that are made of it, the same on every device. C, C++ and CUDA. Layer: backend.
+/* philox_4x32.h - kiln_ops' random(): Philox 4x32-10 (Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3",
+ * 2011) and the numbers that are made of it, the same on every device. C, C++ and CUDA. Layer: backend.
  *
  * Element i reads block offset / 4 of subsequence i: the counter is (offset / 4, i), each 64 bits, the key the seed;
  * this is where curand_init(seed, i, offset) puts a generator. With its four words x, from word offset % 4 on, as
@@ -11,8 +11,8 @@
  * Logarithm and sine are made here, of additions and products of doubles that are not contracted: good to a rounding of
  * float and equal everywhere, where libraries differ in the last bit.
  */
-#ifndef KILN_BACKEND_PHILOX_H
-#define KILN_BACKEND_PHILOX_H
+#ifndef KILN_BACKEND_PHILOX_4X32_H
+#define KILN_BACKEND_PHILOX_4X32_H
 
 #include <stdint.h>
 #include <string.h>

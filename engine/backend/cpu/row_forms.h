@@ -1,0 +1,23 @@
+/* row_forms.h - weights that are kept as they come, row by row, in their own type: what embedding() reads a row of and
+ * products widen a tile of, so that one copy of a table serves all of them. Layer: backend.
+ */
+#ifndef KILN_BACKEND_CPU_ROW_FORMS_H
+#define KILN_BACKEND_CPU_ROW_FORMS_H
+
+#include "backend/cpu/cpu.h"
+
+typedef struct {
+    uint32_t type;
+    size_t block, block_bytes, row_bytes; /* elements and bytes of a block, 1 element where there are none */
+} row_form;
+
+row_form rows_form(const op_desc *op, uint32_t operand);
+/* The operand is packed so: bytes, text, and a pack() for the kernel. */
+void rows_keep(cpu_kernel *c, uint32_t operand);
+/* As vocabulary x width: used by more than one op as a rule. */
+int rows_is_table(const operand_desc *d);
+/* n elements from (row, column) on as f32; column and n are whole blocks. */
+void row_form_read(const cpu_kernels *k, const row_form *f, const void *data, int64_t row, int64_t column, float *to,
+                   size_t n);
+
+#endif

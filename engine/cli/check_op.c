@@ -1,0 +1,346 @@
+/* check_op.c - see check_op.h. Each example of the op is recorded, and run on the processor by 1 to 4 threads, in each
+ * of its types, with guards round what it writes and operands that must stay as they are; what it computes is held
+ * against its reference on the same numbers.
+ */
+#include "cli/check_op.h"
+
+#include "backend/backend.h"
+#include "base/memory_alloc.h"
+#include "base/print.h"
+#include "graph/custom.h"
+#include "tensor/dtype.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { GUARD = 256, THREADS = 4 };
+static const unsigned char poison = 0xFF, guard = 0xA5; /* poison as floats: NaN */
+
+typedef struct {
+    const kiln_op_kind *kind;
+    const kiln_op_example *example;
+    FILE *to;
+    check_counts counts;
+    recording r;
+    kiln_t out[KILN_OP_RESULTS];
+} check;
+
+/* What one run reads and writes. */
+typedef struct {
+    void *in[KILN_OP_OPERANDS], *out[KILN_OP_RESULTS];
+    size_t in_bytes[KILN_OP_OPERANDS], out_bytes[KILN_OP_RESULTS];
+} buffers;
+
+__attribute__((format(printf, 3, 4))) static int failed(check *c, const char *test, const char *fmt, ...)
+{
+    char text[1024];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    print_text(c->to, "  FAIL %-14s %s: %s\n", test, c->example ? c->example->name : "", text);
+    c->counts.failed++;
+    return 0;
+}
+
+static const kiln_op_example *example_at(const kiln_op_kind *k, uint32_t i)
+{
+    return (const kiln_op_example *)(const void *)((const char *)k->example + (size_t)i * k->example_stride);
+}
+
+/* ---- operands ---- */
+
+static double drawn(uint64_t *state, double low, double high)
+{
+    uint64_t z = (*state += 0x9e3779b97f4a7c15u);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z ^= z >> 27;
+    return low + (high - low) * ((double)(z >> 11) * 0x1p-53);
+}
+
+/* n numbers of operand i, rounded to `rounded` first, as `dtype`. */
+static int fill(const check *c, uint32_t i, uint32_t dtype, uint32_t rounded, size_t n, void *to)
+{
+    const kiln_op_operand *o = &c->example->in[i];
+    uint64_t state = 99 + i;
+    for (size_t k = 0; k < n; k++) {
+        float v = (float)drawn(&state, o->low, o->high);
+        int32_t whole = (int32_t)floor(drawn(&state, o->low, o->high + 1));
+        uint16_t narrow = 0;
+        if (dtype == KILN_I32) {
+            memcpy((char *)to + 4 * k, &whole, sizeof whole);
+            continue;
+        }
+        if (rounded != KILN_F32) {
+            dtype_convert(&narrow, rounded, &v, KILN_F32, 1);
+            dtype_convert(&v, KILN_F32, &narrow, rounded, 1);
+        }
+        dtype_convert((char *)to + dtype_size(dtype) * k, dtype, &v, KILN_F32, 1);
+    }
+    return 1;
+}
+
+/* ---- recording ---- */
+
+static const op *made(const check *c, uint32_t i) { return recorded(&c->r, c->out[i]); }
+
+static int record(check *c, uint32_t precision)
+{
+    kiln_t x[KILN_OP_OPERANDS] = {{0}};
+    char name[16];
+    const kiln_op_example *x_of = c->example;
+    error e = {0};
+    if (recording_init(&c->r, c->kind->name, precision, &e) != KILN_OK) return failed(c, "record", "%s", e.message);
+    for (uint32_t i = 0; i < x_of->n_in; i++) {
+        const kiln_op_operand *o = &x_of->in[i];
+        snprintf(name, sizeof name, "x%u", i);
+        if (o->dtype)
+            x[i] = record_input(&c->r, name, o->dtype == KILN_I32 ? (uint32_t)KILN_I32 : precision, o->rank, o->dim);
+    }
+    custom_what what = {.kind = c->kind, .attributes = x_of->attributes, .attribute_bytes = x_of->attribute_bytes};
+    c->out[0] = record_custom(&c->r, &what, x, x_of->n_in, c->out + 1);
+    return c->r.failure.status == KILN_OK ? 1 : failed(c, "shape", "%s", c->r.failure.message);
+}
+
+static operand_desc dense(const op *o)
+{
+    int64_t ld = o->shape.rank ? o->shape.dim[o->shape.rank - 1] : 1;
+    return (operand_desc){.dtype = o->dtype, .shape = o->shape, .ld = ld};
+}
+
+static op_desc describe(const check *c)
+{
+    const op *o = made(c, 0);
+    op_desc d = {.kind = o->kind, .attr = o->attr, .n_in = o->n_in, .out = dense(o), .precision = o->precision};
+    for (uint32_t i = 0; i < o->n_in; i++)
+        if (o->in[i]) d.in[i] = dense(&c->r.op[o->in[i] - 1]);
+    for (uint32_t i = 1; i < c->kind->n_out && o->kind == OP_CUSTOM; i++) d.more[d.n_more++] = dense(made(c, i));
+    return d;
+}
+
+/* ---- running ---- */
+
+static void buffers_free(buffers *b)
+{
+    for (int i = 0; i < KILN_OP_OPERANDS; i++) mem_free(b->in[i]);
+    for (int i = 0; i < KILN_OP_RESULTS; i++) mem_free(b->out[i]);
+}
+
+static int buffers_make(const check *c, const op_desc *d, uint32_t rounded, buffers *b)
+{
+    *b = (buffers){{0}, {0}, {0}, {0}};
+    for (uint32_t i = 0; i < d->n_in; i++) {
+        size_t n = d->in[i].dtype ? (size_t)shape_count(&d->in[i].shape) : 0;
+        b->in_bytes[i] = n * dtype_size(d->in[i].dtype);
+        if (n && !((b->in[i] = mem_alloc(b->in_bytes[i])) && fill(c, i, d->in[i].dtype, rounded, n, b->in[i])))
+            return 0;
+    }
+    for (uint32_t i = 0; i <= d->n_more; i++) {
+        const operand_desc *o = i ? &d->more[i - 1] : &d->out;
+        b->out_bytes[i] = (size_t)shape_count(&o->shape) * dtype_size(o->dtype);
+        if (!(b->out[i] = mem_aligned(64, b->out_bytes[i] + 2 * GUARD))) return 0;
+        memset(b->out[i], guard, b->out_bytes[i] + 2 * GUARD);
+        memset((char *)b->out[i] + GUARD, poison, b->out_bytes[i]);
+    }
+    return 1;
+}
+
+static int guards_whole(const buffers *b)
+{
+    for (int i = 0; i < KILN_OP_RESULTS; i++)
+        for (size_t k = 0; b->out[i] && k < GUARD; k++) {
+            const unsigned char *p = b->out[i];
+            if (p[k] != guard || p[GUARD + b->out_bytes[i] + k] != guard) return 0;
+        }
+    return 1;
+}
+
+static int operands_kept(const check *c, const op_desc *d, uint32_t rounded, const buffers *b)
+{
+    for (uint32_t i = 0; i < d->n_in; i++) {
+        void *again = b->in_bytes[i] ? mem_alloc(b->in_bytes[i]) : NULL;
+        if (!again) continue;
+        fill(c, i, d->in[i].dtype, rounded, (size_t)shape_count(&d->in[i].shape), again);
+        int same = memcmp(again, b->in[i], b->in_bytes[i]) == 0;
+        mem_free(again);
+        if (!same) return 0;
+    }
+    return 1;
+}
+
+static kiln_status run_kernel(const op_desc *d, const buffers *b, const backend *on, unsigned threads, error *e)
+{
+    kernel *k = NULL;
+    kernel_args a = {.pool = threads ? pool_new(threads) : NULL, .out = (char *)b->out[0] + GUARD};
+    for (uint32_t i = 0; i < d->n_in; i++) a.in[i] = b->in[i];
+    for (uint32_t i = 0; i < d->n_more; i++) a.more[i] = (char *)b->out[i + 1] + GUARD;
+    kiln_status status = on->prepare(d, &k, e);
+    if (status == KILN_OK && k->scratch_bytes) a.scratch = mem_aligned(64, k->scratch_bytes);
+    if (a.scratch) memset(a.scratch, poison, k->scratch_bytes);
+    if (status == KILN_OK) status = k->run(k, &a, e);
+    mem_free(a.scratch);
+    if (k) k->free(k);
+    if (a.pool) pool_free(a.pool);
+    return status;
+}
+
+/* The plugin's reference in f32, on operands rounded to `rounded`. */
+static int run_reference(check *c, uint32_t rounded, op_desc *d, buffers *b)
+{
+    custom_op o = {.attributes = c->example->attributes, .attribute_bytes = c->example->attribute_bytes};
+    custom_call call;
+    error e = {0};
+    KILN_READ(&o.kind, c->kind, absolute);
+    if (!record(c, KILN_F32)) return 0;
+    *d = describe(c);
+    if (!buffers_make(c, d, rounded, b)) return failed(c, "memory", "not enough");
+    custom_call_make(&call, &o, KILN_CPU, &e);
+    for (uint32_t i = 0; i < d->n_in; i++) custom_call_in(&call, i, d->in[i].dtype, &d->in[i].shape, b->in[i]);
+    custom_call_out(&call, 0, d->out.dtype, &d->out.shape, (char *)b->out[0] + GUARD);
+    for (uint32_t i = 0; i < d->n_more; i++)
+        custom_call_out(&call, i + 1, d->more[i].dtype, &d->more[i].shape, (char *)b->out[i + 1] + GUARD);
+    if (c->kind->reference(&call.call) != KILN_OK)
+        return failed(c, "reference", "%s", e.message[0] ? e.message : "it failed without a word");
+    if (!guards_whole(b)) return failed(c, "reference", "it wrote beyond its results");
+    if (!operands_kept(c, d, rounded, b)) return failed(c, "reference", "it changed an operand");
+    return 1;
+}
+
+/* ---- comparing ---- */
+
+static double number(const operand_desc *d, const void *data, size_t i)
+{
+    float v = 0;
+    int32_t whole;
+    if (d->dtype == KILN_I32) return memcpy(&whole, (const char *)data + 4 * i, sizeof whole), (double)whole;
+    dtype_convert(&v, KILN_F32, (const char *)data + dtype_size(d->dtype) * i, d->dtype, 1);
+    return (double)v;
+}
+
+static int near_enough(check *c, const char *test, const operand_desc *x, const void *got, const operand_desc *y,
+                       const void *wanted)
+{
+    size_t n = (size_t)shape_count(&x->shape);
+    double square = 0, narrow = x->dtype == KILN_F32 || x->dtype == KILN_I32 ? 0 : 0x1p-7;
+    for (size_t i = 0; i < n; i++) square += number(y, wanted, i) * number(y, wanted, i);
+    double rms = sqrt(square / (double)n);
+    for (size_t i = 0; i < n; i++) {
+        double a = number(x, got, i), b = number(y, wanted, i), size = fmax(fabs(b), rms);
+        double bound = x->dtype == KILN_I32 ? 0 : c->kind->absolute + (c->kind->relative + narrow) * size;
+        if (a == b || (isnan(a) && isnan(b)) || fabs(a - b) <= bound) continue;
+        return failed(c, test, "number %zu is %.9g, the reference says %.9g; %.3g apart, %.3g allowed", i, a, b,
+                      fabs(a - b), bound);
+    }
+    return 1;
+}
+
+static int compare(check *c, const char *test, const op_desc *d, const buffers *got, const op_desc *e,
+                   const buffers *wanted)
+{
+    for (uint32_t i = 0; i <= d->n_more; i++) {
+        const operand_desc *x = i ? &d->more[i - 1] : &d->out, *y = i ? &e->more[i - 1] : &e->out;
+        if (!shape_equal(&x->shape, &y->shape))
+            return failed(c, test, "its shape depends on the type that the program computes in");
+        if (!near_enough(c, test, x, (const char *)got->out[i] + GUARD, y, (const char *)wanted->out[i] + GUARD))
+            return 0;
+    }
+    return 1;
+}
+
+/* Every number of threads: near the reference, equal bytes, nothing else touched. */
+static int run_threads(check *c, uint32_t type, const op_desc *reference, const buffers *wanted)
+{
+    const char *test = type == KILN_F32 ? "f32" : "bf16";
+    buffers first = {{0}, {0}, {0}, {0}};
+    op_desc d = describe(c);
+    int fine = 1;
+    for (unsigned threads = 1; threads <= THREADS && fine; threads++) {
+        buffers b;
+        error e = {0};
+        fine = buffers_make(c, &d, type, &b) && run_kernel(&d, &b, &backend_cpu, threads, &e) == KILN_OK;
+        if (!fine) failed(c, test, "%s", e.message[0] ? e.message : "not enough memory");
+        if (fine && !guards_whole(&b)) fine = failed(c, test, "it wrote beyond its results");
+        if (fine && !operands_kept(c, &d, type, &b)) fine = failed(c, test, "it changed an operand");
+        if (fine && threads == 1) fine = compare(c, test, &d, &b, reference, wanted);
+        for (uint32_t i = 0; fine && threads > 1 && i <= d.n_more; i++)
+            if (memcmp(first.out[i], b.out[i], b.out_bytes[i] + 2 * GUARD) != 0)
+                fine = failed(c, test, "other bytes with %u threads: tiles are not independent", threads);
+        if (threads == 1)
+            first = b;
+        else
+            buffers_free(&b);
+    }
+    buffers_free(&first);
+    if (fine) c->counts.passed++;
+    return fine;
+}
+
+static void check_type(check *c, uint32_t type)
+{
+    op_desc d;
+    buffers wanted = {{0}, {0}, {0}, {0}};
+    if (run_reference(c, type, &d, &wanted)) {
+        recording kept = c->r; /* d's attributes lie in it */
+        if (record(c, type)) run_threads(c, type, &d, &wanted);
+        recording_free(&c->r);
+        c->r = kept;
+    }
+    buffers_free(&wanted);
+    recording_free(&c->r);
+}
+
+/* Without each operand in turn, and without attributes, shape() says no, or says a shape; it does not crash. */
+static void check_left_out(check *c)
+{
+    kiln_op_example whole = *c->example, less;
+    for (uint32_t i = 0; i <= whole.n_in; i++) {
+        kiln_t x[KILN_OP_OPERANDS] = {{0}}, out[KILN_OP_RESULTS];
+        char name[16];
+        error e = {0};
+        less = whole;
+        if (i < whole.n_in)
+            less.in[i].dtype = 0;
+        else
+            less.attributes = NULL, less.attribute_bytes = 0;
+        if (recording_init(&c->r, c->kind->name, KILN_F32, &e) != KILN_OK) return;
+        for (uint32_t k = 0; k < less.n_in; k++) {
+            snprintf(name, sizeof name, "x%u", k);
+            if (less.in[k].dtype) x[k] = record_input(&c->r, name, less.in[k].dtype, less.in[k].rank, less.in[k].dim);
+        }
+        custom_what what = {.kind = c->kind, .attributes = less.attributes, .attribute_bytes = less.attribute_bytes};
+        if (!c->kind->expression) record_custom(&c->r, &what, x, less.n_in, out + 1);
+        recording_free(&c->r);
+    }
+    c->counts.passed++;
+}
+
+static int example_is_sound(check *c)
+{
+    const kiln_op_example *x = c->example;
+    if (x->size < sizeof *x || !x->name || x->n_in < 1 || x->n_in > c->kind->n_in)
+        return c->example = NULL, failed(c, "examples", "one without its size, a name or operands");
+    for (uint32_t i = 0; i < x->n_in; i++)
+        if ((x->in[i].dtype && x->in[i].dtype != KILN_F32 && x->in[i].dtype != KILN_I32) ||
+            (x->in[i].dtype && x->in[i].rank && !x->in[i].dim) || !(x->in[i].low <= x->in[i].high))
+            return failed(c, "examples", "operand %u must be f32 or i32, with dimensions and low <= high", i);
+    return 1;
+}
+
+check_counts check_op(const kiln_op_kind *kind, FILE *to)
+{
+    check c = {.kind = kind, .to = to};
+    kiln_op_kind known;
+    KILN_READ(&known, kind, absolute);
+    if (!KILN_HAS(kiln_op_kind, kind, example_stride) || !kind->n_example)
+        return failed(&c, "examples", "it has none, so nothing of it can be tried; add kiln_op_kind.example"), c.counts;
+    for (uint32_t i = 0; i < kind->n_example; i++) {
+        c.example = example_at(kind, i);
+        if (!example_is_sound(&c)) continue;
+        check_type(&c, KILN_F32);
+        if (kind->expression || kind->types >> KILN_BF16 & 1) check_type(&c, KILN_BF16);
+        check_left_out(&c);
+    }
+    if (!c.counts.failed) print_text(to, "  ok   %-14s %u examples, against its reference\n", "op", kind->n_example);
+    return c.counts;
+}

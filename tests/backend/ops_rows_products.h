@@ -1,0 +1,130 @@
+/* ops_rows_products.h - rows of test_ops_table.h: attention with all that it knows, products of matrices. */
+#ifndef KILN_TESTS_OPS_ROWS_PRODUCTS_H
+#define KILN_TESTS_OPS_ROWS_PRODUCTS_H
+
+/* k, kv, d, dv: keys, heads of k and v, sizes of a head. `attr` and operands follow, and lse is a second result. */
+#define ATTEND_MORE(label, n, q, k, h, kv, d, dv, attr_, ...)                                                          \
+    {                                                                                                                  \
+        "attention " label,                                                                                            \
+            {.kind = OP_ATTENTION,                                                                                     \
+             .n_in = 12,                                                                                               \
+             .in = {X(n, q, (h) * (d)), X(n, k, (kv) * (d)), X(n, k, (kv) * (dv)), __VA_ARGS__},                       \
+             .out = X(n, q, (h) * (dv)),                                                                               \
+             .n_more = 1,                                                                                              \
+             .more = {X(n, h, q)},                                                                                     \
+             .attr.attention = attr_},                                                                                 \
+            PRODUCT                                                                                                    \
+    }
+/* k and v are pages of `page` keys. */
+#define ATTEND_PAGES_OF(label, n, q, pages, page, h, kv, d, attr_, ...)                                                \
+    {                                                                                                                  \
+        "attention " label,                                                                                            \
+            {.kind = OP_ATTENTION,                                                                                     \
+             .n_in = 12,                                                                                               \
+             .in = {X(n, q, (h) * (d)), X(pages, page, (kv) * (d)), X(pages, page, (kv) * (d)), __VA_ARGS__},          \
+             .out = X(n, q, (h) * (d)),                                                                                \
+             .n_more = 1,                                                                                              \
+             .more = {X(n, h, q)},                                                                                     \
+             .attr.attention = attr_},                                                                                 \
+            PRODUCT                                                                                                    \
+    }
+#define HEADS(h, kv, ...)                                                                                              \
+    {                                                                                                                  \
+        .heads = h, .kv_heads = kv, .scale = 0.15f, __VA_ARGS__                                                        \
+    }
+
+/* a, b, result */
+#define MATMUL(label, turned, by, a, b, c)                                                                             \
+    {                                                                                                                  \
+        "matmul " label, {.kind = OP_MATMUL, .n_in = 2, .in = {a, b}, .out = c, .attr.matmul = {by, turned}}, PRODUCT  \
+    }
+#define LINEAR_T(label, r, o, i, bias)                                                                                 \
+    {                                                                                                                  \
+        "linear_transposed " label, {.kind = OP_LINEAR_T, .n_in = 3, .in = {X(r, o), W(o, i), bias}, .out = X(r, i)},  \
+            PRODUCT                                                                                                    \
+    }
+#define GROUPED(label, r, e, o, i, bias)                                                                               \
+    {                                                                                                                  \
+        "grouped_linear " label,                                                                                       \
+            {.kind = OP_GROUPED_LINEAR, .n_in = 4, .in = {X(r, i), W(e, o, i), bias, IDS(e + 1)}, .out = X(r, o)},     \
+            PRODUCT                                                                                                    \
+    }
+
+#define PRODUCTS_ROWS                                                                                                  \
+    ATTEND_MORE("of three queries a key", 2, 9, 70, 6, 2, 24, 24, HEADS(6, 2, .causal = 0), NONE),                     \
+        ATTEND_MORE("of one query, 8 heads over 1", 3, 1, 131, 8, 1, 40, 24, HEADS(8, 1, .causal = 1), NONE, IDS(3)),  \
+        ATTEND_MORE("wide v", 1, 70, 33, 2, 2, 16, 40, HEADS(2, 2, .causal = 0), X(1, 1, 70, 33)),                     \
+        ATTEND_MORE("absorbed, 6 over 1", 2, 5, 66, 6, 1, 72, 64, HEADS(6, 1, .causal = 1), NONE, IDS(1)),             \
+        ATTEND_MORE("soft cap", 1, 37, 131, 2, 1, 24, 24, HEADS(2, 1, .softcap = 0.7f, .causal = 1), NONE, IDS(1)),    \
+        ATTEND_MORE("soft cap, mask", 2, 5, 19, 2, 2, 8, 8, HEADS(2, 2, .softcap = 30), X(2, 1, 5, 19)),               \
+        ATTEND_MORE("causal, offset by image", 3, 70, 150, 2, 2, 16, 16, HEADS(2, 2, .causal = 1), NONE, IDS(3)),      \
+        ATTEND_MORE("window", 2, 150, 150, 2, 1, 16, 16, HEADS(2, 1, .window = 1, .left = 20, .right = 7), NONE),      \
+        ATTEND_MORE("window, causal, offset", 2, 67, 300, 2, 1, 16, 16,                                                \
+                    HEADS(2, 1, .window = 1, .left = 70, .right = 500, .causal = 1), NONE, IDS(2)),                    \
+        ATTEND_MORE("window of nothing", 1, 9, 5, 1, 1, 8, 8, HEADS(1, 1, .window = 1, .left = 0, .right = 0), NONE),  \
+        ATTEND_MORE("lengths", 3, 20, 140, 2, 1, 24, 16, HEADS(2, 1, .causal = 0), NONE, NONE, IDS(3)),                \
+        ATTEND_MORE("one length, causal, offset", 2, 20, 140, 2, 1, 24, 16, HEADS(2, 1, .causal = 1), NONE, IDS(2),    \
+                    IDS(1)),                                                                                           \
+        ATTEND_MORE("segments", 2, 90, 75, 2, 1, 8, 8, HEADS(2, 1, .causal = 0), NONE, NONE, NONE, IDS(2, 90),         \
+                    IDS(2, 75)),                                                                                       \
+        ATTEND_MORE("segments for all", 2, 7, 75, 2, 2, 8, 8, HEADS(2, 2, .causal = 1), NONE, IDS(1), NONE, IDS(1, 7), \
+                    IDS(1, 75)),                                                                                       \
+        ATTEND_MORE("a ring", 2, 5, 150, 4, 2, 16, 8, HEADS(4, 2, .causal = 1, .window = 1, .left = 60), NONE, IDS(2), \
+                    NONE, NONE, NONE, IDS(2, 150)),                                                                    \
+        ATTEND_MORE("a ring for all, length", 2, 70, 80, 2, 1, 16, 8, HEADS(2, 1, .causal = 1), NONE, IDS(1), IDS(1),  \
+                    NONE, NONE, IDS(1, 80)),                                                                           \
+        ATTEND_MORE("bias table", 2, 70, 300, 3, 3, 16, 16, HEADS(3, 3, .bidirectional = 1, .max_distance = 128),      \
+                    NONE, NONE, NONE, NONE, NONE, NONE, W(32, 3)),                                                     \
+        ATTEND_MORE("bias table, one way, offset", 1, 70, 300, 3, 1, 16, 16,                                           \
+                    HEADS(3, 1, .max_distance = 100, .causal = 1), NONE, IDS(1), NONE, NONE, NONE, NONE, X(20, 3)),    \
+        ATTEND_MORE("bias table, ring", 1, 7, 80, 2, 1, 8, 8, HEADS(2, 1, .bidirectional = 1, .max_distance = 20),     \
+                    NONE, IDS(1), NONE, NONE, NONE, IDS(1, 80), X(8, 2)),                                              \
+        ATTEND_MORE("sinks", 2, 70, 77, 4, 2, 16, 8, HEADS(4, 2, .causal = 1), NONE, NONE, NONE, NONE, NONE, NONE,     \
+                    NONE, W(4)),                                                                                       \
+        ATTEND_MORE("sinks without keys", 2, 3, 7, 2, 2, 8, 8, HEADS(2, 2, .causal = 0), NONE, NONE, IDS(2), NONE,     \
+                    NONE, NONE, NONE, X(2)),                                                                           \
+        ATTEND_PAGES_OF("pages", 2, 5, 19, 16, 4, 2, 16, HEADS(4, 2, .causal = 1), NONE, IDS(2), NONE, NONE, NONE,     \
+                        NONE, NONE, NONE, IDS(2, 9)),                                                                  \
+        ATTEND_PAGES_OF("pages, lengths", 3, 66, 30, 7, 2, 1, 16, HEADS(2, 1, .causal = 1), NONE, IDS(3), IDS(3),      \
+                        NONE, NONE, NONE, NONE, NONE, IDS(3, 10)),                                                     \
+        MATMUL("small", 0, 0.5f, X(5, 13), X(13, 7), X(5, 7)),                                                         \
+        MATMUL("small, turned", 1, 1, X(3, 5, 13), X(3, 7, 13), X(3, 5, 7)),                                           \
+        MATMUL("broadcast", 0, 1, X(2, 1, 9, 33), X(3, 33, 20), X(2, 3, 9, 20)),                                       \
+        MATMUL("broadcast, turned", 1, -2, X(9, 33), X(2, 1, 3, 20, 33), X(2, 1, 3, 9, 20)),                           \
+        MATMUL("large", 0, 1, X(2, 150, 300), X(2, 300, 270), X(2, 150, 270)),                                         \
+        MATMUL("large, turned", 1, 0.125f, X(2, 1, 150, 300), X(1, 2, 270, 300), X(2, 2, 150, 270)),                   \
+        MATMUL("few rows, turned", 1, 1, X(2, 3, 1300), X(2, 70, 1300), X(2, 3, 70)),                                  \
+        MATMUL("deep", 0, 1, X(70, 2500), X(2500, 36), X(70, 36)),                                                     \
+        MATMUL("deep, turned", 1, 1, X(70, 2500), X(36, 2500), X(70, 36)), LINEAR_T("few rows", 3, 300, 37, W(37)),    \
+        LINEAR_T("odd", 5, 13, 7, NONE), LINEAR_T("rows", 1100, 70, 40, W(40)),                                        \
+        LINEAR_T("deep", 35, 2300, 160, W(160)), GROUPED("few rows", 13, 5, 33, 40, W(5, 33)),                         \
+        GROUPED("odd", 90, 4, 7, 13, NONE), GROUPED("rows", 400, 4, 150, 96, W(4, 150)),                               \
+        GROUPED("deep", 100, 3, 70, 2300, NONE), GROUPED("one of many", 2, 60, 24, 32, NONE)
+#define PRODUCTS_BENCH                                                                                                 \
+    {MATMUL("8 of 512 x 512 x 512", 0, 1, X(8, 512, 512), X(8, 512, 512), X(8, 512, 512)), 1, 5},                      \
+        {MATMUL("8 of 512 x 512 x 512, turned", 1, 1, X(8, 512, 512), X(8, 512, 512), X(8, 512, 512)), 1, 5},          \
+        {MATMUL("32 of 128 x 64 x 128", 0, 1, X(32, 128, 64), X(32, 64, 128), X(32, 128, 128)), 1, 5},                 \
+        {LINEAR_T("128 of 32768 x 1024", 128, 32768, 1024, NONE), 1, 3},                                               \
+        {LINEAR_T("1 of 32768 x 1024", 1, 32768, 1024, NONE), 1, 3},                                                   \
+        {GROUPED("16 over 32 of 1408 x 1024", 16, 32, 1408, 1024, NONE), 1, 3},                                        \
+        {GROUPED("2048 over 16 of 1408 x 1024", 2048, 16, 1408, 1024, NONE), 1, 3},                                    \
+        {ATTEND_MORE("decode 32 over 8 heads of 128, 4096 keys", 1, 1, 4096, 32, 8, 128, 128,                          \
+                     HEADS(32, 8, .causal = 0), NONE),                                                                 \
+         1, 5},                                                                                                        \
+        {ATTEND_MORE("decode absorbed, 16 over 1, 4096 keys", 1, 1, 4096, 16, 1, 576, 512, HEADS(16, 1, .causal = 0),  \
+                     NONE),                                                                                            \
+         1, 5},                                                                                                        \
+        {ATTEND_MORE("prefill 1024, 16 over 4 heads of 128", 1, 1024, 1024, 16, 4, 128, 128,                           \
+                     HEADS(16, 4, .causal = 1), NONE),                                                                 \
+         1, 2},                                                                                                        \
+        {ATTEND_MORE("window 512 of 4096, 8 over 4 heads of 64", 1, 4096, 4096, 8, 4, 64, 64,                          \
+                     HEADS(8, 4, .causal = 1, .window = 1, .left = 512), NONE),                                        \
+         1, 2},                                                                                                        \
+    {                                                                                                                  \
+        ATTEND_MORE("t5 512, 16 heads of 64", 1, 512, 512, 16, 16, 64, 64,                                             \
+                    HEADS(16, 16, .bidirectional = 1, .max_distance = 128), NONE, NONE, NONE, NONE, NONE, NONE,        \
+                    W(32, 16)),                                                                                        \
+            1, 2                                                                                                       \
+    }
+
+#endif

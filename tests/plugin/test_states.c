@@ -1,0 +1,160 @@
+/* test_states.c - memory of programs that outlives their runs: shared, forked, saved, round the end, on the account. */
+#include "harness.h"
+#include "memory/residency.h"
+#include "rig.h"
+#include "tensor/value.h"
+
+#include <math.h>
+#include <string.h>
+
+static const kiln_ops *ops(void) { return rig_host()->ability(KILN_OPS_ABILITY); }
+
+static kiln_bind numbers(const char *name, float *data, uint32_t rank, const int64_t *dim)
+{
+    return (kiln_bind)KILN_BIND(
+        name,
+        {.size = sizeof(kiln_tensor), .dtype = KILN_F32, .device = KILN_CPU, .rank = rank, .dim = dim, .data = data});
+}
+static kiln_bind place(int32_t *data)
+{
+    static const int64_t one = 1;
+    return (kiln_bind)KILN_BIND(
+        "at",
+        {.size = sizeof(kiln_tensor), .dtype = KILN_I32, .device = KILN_CPU, .rank = 1, .dim = &one, .data = data});
+}
+
+enum { PLACES = 6, WIDTH = 3, ROWS = 2 };
+
+/* Writes x's rows at `at`; "after" is the state then, "before" what it was. */
+static kiln_program *writer(const char *state)
+{
+    const kiln_ops *o = ops();
+    kiln_program *p =
+        o->program_new(rig_ctx(), &(kiln_program_options){.size = sizeof(kiln_program_options), .name = "writer"});
+    kiln_t s = o->state(p, state, KILN_F32, 3, KILN_DIMS(1, PLACES, WIDTH));
+    kiln_t x = o->input(p, "x", KILN_F32, 3, KILN_DIMS(1, ROWS, WIDTH)),
+           at = o->input(p, "at", KILN_I32, 1, KILN_DIMS(1));
+    kiln_t before = o->affine(p, s, 1, 0), after = o->state_write(p, s, 1, at, x);
+    o->output(p, "before", before);
+    o->output(p, "after", o->affine(p, after, 1, 0));
+    CHECK_MSG(o->plan(rig_ctx(), p, NULL) == KILN_OK, "%s", rig_message());
+    return p;
+}
+
+static kiln_status write_rows(kiln_program *p, kiln_states *s, float first, int32_t at, float before[18],
+                              float after[18])
+{
+    float x[ROWS * WIDTH];
+    for (int i = 0; i < ROWS * WIDTH; i++) x[i] = first + (float)i;
+    kiln_bind in[] = {numbers("x", x, 3, KILN_DIMS(1, ROWS, WIDTH)), place(&at)};
+    kiln_bind out[] = {numbers("before", before, 3, KILN_DIMS(1, PLACES, WIDTH)),
+                       numbers("after", after, 3, KILN_DIMS(1, PLACES, WIDTH))};
+    return ops()->run_with(
+        rig_ctx(), p, &(kiln_run){.size = sizeof(kiln_run), .states = s, .in = in, .n_in = 2, .out = out, .n_out = 2});
+}
+
+static void test_a_state_outlives_runs_and_is_shared(void)
+{
+    float before[18], after[18];
+    kiln_program *one = writer("rows"), *two = writer("rows");
+    kiln_states *s = ops()->states_new(rig_ctx(), "test");
+    CHECK_EQ(write_rows(one, s, 10, 0, before, after), KILN_OK);
+    CHECK(before[0] == 0 && before[17] == 0 && after[0] == 10 && after[5] == 15 && after[6] == 0);
+    CHECK_EQ(write_rows(two, s, 20, 2, before, after), KILN_OK);
+    CHECK(before[0] == 10 && before[5] == 15 && before[6] == 0); /* read as it was before the write */
+    CHECK(after[0] == 10 && after[6] == 20 && after[11] == 25);
+    CHECK_EQ(write_rows(one, s, 30, 5, before, after), KILN_OK); /* round the end */
+    CHECK(after[15] == 30 && after[17] == 32 && after[0] == 33 && after[2] == 35 && after[3] == 13);
+    CHECK_EQ(ops()->states_bytes(s), sizeof(float) * PLACES * WIDTH);
+    ops()->states_clear(s, "rows");
+    CHECK_EQ(write_rows(one, s, 1, 0, before, after), KILN_OK);
+    CHECK(before[0] == 0 && before[17] == 0);
+    ops()->states_free(s);
+    ops()->program_free(one), ops()->program_free(two);
+}
+
+static void test_a_fork_goes_its_own_way(void)
+{
+    float before[18], after[18];
+    kiln_program *p = writer("rows");
+    kiln_states *s = ops()->states_new(rig_ctx(), "test");
+    size_t empty = budget_used(residency_budget(runtime_residency(rig_runtime)));
+    CHECK_EQ(write_rows(p, s, 10, 0, before, after), KILN_OK);
+    size_t one = budget_used(residency_budget(runtime_residency(rig_runtime)));
+    kiln_states *f = ops()->states_fork(rig_ctx(), s);
+    REQUIRE(f);
+    CHECK_EQ(budget_used(residency_budget(runtime_residency(rig_runtime))), one); /* nothing is copied yet */
+    CHECK_EQ(write_rows(p, f, 50, 2, before, after), KILN_OK);
+    CHECK(before[0] == 10 && after[6] == 50);
+    CHECK(budget_used(residency_budget(runtime_residency(rig_runtime))) > one); /* now it is */
+    CHECK_EQ(write_rows(p, s, 70, 4, before, after), KILN_OK);
+    CHECK(before[6] == 0 && after[12] == 70); /* the origin has not seen the fork's rows */
+    ops()->states_free(s);
+    CHECK_EQ(write_rows(p, f, 80, 4, before, after), KILN_OK);
+    CHECK(before[0] == 10 && before[6] == 50);
+    ops()->states_free(f);
+    CHECK(budget_used(residency_budget(runtime_residency(rig_runtime))) <= one && empty <= one);
+    ops()->program_free(p);
+}
+
+static void test_a_state_is_saved_and_goes_on(void)
+{
+    float before[18], after[18];
+    kiln_program *p = writer("rows");
+    kiln_states *s = ops()->states_new(rig_ctx(), "test"), *again = ops()->states_new(rig_ctx(), "again");
+    CHECK_EQ(write_rows(p, s, 10, 1, before, after), KILN_OK);
+    kiln_value *saved = ops()->states_save(rig_ctx(), s);
+    REQUIRE(saved);
+    CHECK_MSG(ops()->states_load(rig_ctx(), again, saved) == KILN_OK, "%s", rig_message());
+    CHECK_EQ(write_rows(p, again, 30, 3, before, after), KILN_OK);
+    CHECK(before[3] == 10 && before[8] == 15 && after[9] == 30);
+    value_unref(saved);
+    ops()->states_free(s), ops()->states_free(again);
+    ops()->program_free(p);
+}
+
+static void test_what_goes_wrong_is_a_sentence(void)
+{
+    float before[18], after[18];
+    kiln_program *p = writer("rows");
+    CHECK_EQ(write_rows(p, NULL, 1, 0, before, after), KILN_ERR_INVALID);
+    CHECK_MSG(strstr(rig_message(), "without states") != NULL, "%s", rig_message());
+    kiln_states *s = ops()->states_new(rig_ctx(), "test");
+    kiln_status status = write_rows(p, s, 1, -1, before, after); /* a device writes nothing */
+    if (ops()->device(rig_ctx()) != KILN_CPU)
+        CHECK(status == KILN_OK && after[0] == 0);
+    else
+        CHECK_MSG(status == KILN_ERR_INVALID && strstr(status_name(status), "INVALID"), "%s", rig_message());
+    const kiln_ops *o = ops();
+    kiln_program *other =
+        o->program_new(rig_ctx(), &(kiln_program_options){.size = sizeof(kiln_program_options), .name = "other"});
+    o->output(other, "y", o->affine(other, o->state(other, "rows", KILN_F32, 2, KILN_DIMS(2, 2)), 1, 0));
+    CHECK_EQ(o->plan(rig_ctx(), other, NULL), KILN_OK);
+    float y[4];
+    kiln_bind out = numbers("y", y, 2, KILN_DIMS(2, 2));
+    kiln_run r = {.size = sizeof r, .states = s, .out = &out, .n_out = 1};
+    CHECK_EQ(o->run_with(rig_ctx(), other, &r), KILN_ERR_INVALID);
+    CHECK_MSG(strstr(rig_message(), "state 'rows' is f32 [1,6,3], recorded as f32 [2,2]") != NULL, "%s", rig_message());
+    o->program_free(other);
+    kiln_program *wrong =
+        o->program_new(rig_ctx(), &(kiln_program_options){.size = sizeof(kiln_program_options), .name = "wrong"});
+    kiln_t state = o->state(wrong, "s", KILN_F32, 2, KILN_DIMS(2, 2)),
+           at = o->input(wrong, "at", KILN_I32, 1, KILN_DIMS(1));
+    o->state_write(wrong, o->affine(wrong, state, 1, 0), 0, at, state);
+    CHECK_EQ(o->plan(rig_ctx(), wrong, NULL), KILN_ERR_INVALID);
+    CHECK_MSG(strstr(rig_message(), "operand 0 must be a state") != NULL, "%s", rig_message());
+    o->program_free(wrong);
+    o->states_free(s);
+    o->program_free(p);
+}
+
+int main(int argc, char **argv)
+{
+    static const test_case cases[] = {
+        CASE(test_a_state_outlives_runs_and_is_shared),
+        CASE(test_a_fork_goes_its_own_way),
+        CASE(test_a_state_is_saved_and_goes_on),
+        CASE(test_what_goes_wrong_is_a_sentence),
+    };
+    return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
+}
