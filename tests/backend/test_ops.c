@@ -51,7 +51,7 @@ static int run_variant(size_t row, int v)
     void *expected = expected_results[row][v], *first = NULL;
     snprintf(what, sizeof what, "%s %s%s", c->name, type == KILN_F32 ? "f32" : "bf16", pad ? " with row distance" : "");
     if (!setup_make(&s, c, type, pad)) return 0;
-    double tolerance = type == KILN_BF16 ? 1e-3 : c->tolerance > 0 ? c->tolerance : 2e-6;
+    double tolerance = setup_tolerance(c, type);
     int ok = expected != NULL;
     for (unsigned threads = 1; threads <= 4 && ok; threads++) {
         void *got = setup_run(&s, &backend_cpu, pools[threads], 1, NULL, NULL, NULL);

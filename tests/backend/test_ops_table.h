@@ -448,8 +448,8 @@ typedef struct {
     }
 
 static const bench_case bench_cases[] = {
-    SPEED_ROWS,
     PRODUCTS_BENCH,
+    SPEED_ROWS,
     CONV3("64x64 320-320", 2, 64, 320, 320, 7),
     CONV3("64x64 640-320", 2, 64, 640, 320, 2),
     CONV3("64x64 960-320", 2, 64, 960, 320, 1),

@@ -74,8 +74,8 @@ struct cuda_kernel {
         cu_attention attention;
         struct {
             cu_gemm p;
-            cu_product product; /* of other kinds: p says how the weight is packed */
-            size_t partial_at;  /* where in scratch */
+            cu_matmul product; /* of other kinds: p says how the weight is packed */
+            size_t partial_at; /* where in scratch */
             cublaslt_gemm *library;
             cudnn_conv *cudnn_conv;
         } gemm;

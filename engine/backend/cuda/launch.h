@@ -351,8 +351,8 @@ typedef struct {
      * m * b_group elements on, the bias m J; rows of none are 0. */
     const int32_t *offsets;
     int64_t b_group;
-} cu_product;
-cudaError_t cu_product_run(const cu_product *, cudaStream_t);
+} cu_matmul;
+cudaError_t cu_matmul_run(const cu_matmul *, cudaStream_t);
 
 /* ---- attention ---- */
 

@@ -6,16 +6,16 @@
 
 static kiln_status body(const cuda_kernel *k, const kernel_args *a, error *e)
 {
-    cu_product p = k->u.gemm.product;
+    cu_matmul p = k->u.gemm.product;
     p.a = a->in[0], p.b = a->in[1], p.out = a->out;
     if (k->op.kind != OP_MATMUL && k->op.in[2].dtype) p.bias = a->in[2];
     if (k->op.kind == OP_GROUPED_LINEAR) p.offsets = a->in[3];
-    CUDA_TRY(cu_product_run(&p, cuda_stream(a->stream)), "launch");
+    CUDA_TRY(cu_matmul_run(&p, cuda_stream(a->stream)), "launch");
     return KILN_OK;
 }
 
 /* Dimensions before the last two, the last one first; an operand's of size 1 repeat. */
-static void describe_matrices(cu_product *p, const operand_desc *out, const operand_desc *a, const operand_desc *b)
+static void describe_matrices(cu_matmul *p, const operand_desc *out, const operand_desc *a, const operand_desc *b)
 {
     int64_t to = a->shape.dim[a->shape.rank - 2] * cuda_ld(a), on = b->shape.dim[b->shape.rank - 2] * cuda_ld(b);
     p->matrices = 1;
@@ -29,9 +29,9 @@ static void describe_matrices(cu_product *p, const operand_desc *out, const oper
     }
 }
 
-static void finish(cuda_kernel *k, const cu_product *sizes, const char *name)
+static void finish(cuda_kernel *k, const cu_matmul *sizes, const char *name)
 {
-    cu_product *p = &k->u.gemm.product;
+    cu_matmul *p = &k->u.gemm.product;
     *p = *sizes;
     p->type = cuda_operand_type(k, 0), p->b_type = cuda_operand_type(k, 1), p->out_type = cuda_type(k->op.out.dtype);
     p->a_ld = cuda_ld(&k->op.in[0]), p->out_ld = k->op.out.ld;
@@ -44,12 +44,12 @@ kiln_status cuda_prepare_matmul(cuda_kernel *k, error *e)
 {
     const operand_desc *a = &k->op.in[0], *b = &k->op.in[1], *out = &k->op.out;
     int turned = k->op.attr.matmul.transpose_b != 0;
-    cu_product p = {.I = out->shape.dim[out->shape.rank - 2],
-                    .J = cuda_columns(out),
-                    .K = cuda_columns(a),
-                    .alpha = k->op.attr.matmul.alpha,
-                    .b_j = turned ? cuda_ld(b) : 1,
-                    .b_k = turned ? 1 : cuda_ld(b)};
+    cu_matmul p = {.I = out->shape.dim[out->shape.rank - 2],
+                   .J = cuda_columns(out),
+                   .K = cuda_columns(a),
+                   .alpha = k->op.attr.matmul.alpha,
+                   .b_j = turned ? cuda_ld(b) : 1,
+                   .b_k = turned ? 1 : cuda_ld(b)};
     (void)e;
     describe_matrices(&p, out, a, b);
     finish(k, &p, "matmul");
@@ -76,7 +76,7 @@ kiln_status cuda_prepare_linear_transposed(cuda_kernel *k, error *e)
     const int64_t *w = k->op.in[1].shape.dim;
     (void)e;
     int64_t apart = describe_weight(k, w[0], w[1]);
-    cu_product p = {
+    cu_matmul p = {
         .matrices = 1, .I = cuda_rows(&k->op.in[0]), .J = w[1], .K = w[0], .alpha = 1, .b_j = 1, .b_k = apart};
     finish(k, &p, "linear_transposed");
     return KILN_OK;
@@ -87,14 +87,14 @@ kiln_status cuda_prepare_grouped_linear(cuda_kernel *k, error *e)
     const int64_t *w = k->op.in[1].shape.dim;
     (void)e;
     int64_t apart = describe_weight(k, w[0] * w[1], w[2]);
-    cu_product p = {.matrices = w[0],
-                    .I = cuda_rows(&k->op.in[0]),
-                    .J = w[1],
-                    .K = w[2],
-                    .alpha = 1,
-                    .b_j = apart,
-                    .b_k = 1,
-                    .b_group = w[1] * apart};
+    cu_matmul p = {.matrices = w[0],
+                   .I = cuda_rows(&k->op.in[0]),
+                   .J = w[1],
+                   .K = w[2],
+                   .alpha = 1,
+                   .b_j = apart,
+                   .b_k = 1,
+                   .b_group = w[1] * apart};
     finish(k, &p, "grouped_linear");
     return KILN_OK;
 }

@@ -12,13 +12,13 @@ typedef struct {
     int64_t a, b, out, rows, bias; /* where matrix or group begins, in elements of a and b, in rows of the result */
 } part;
 
-static __device__ __forceinline__ int64_t offset_at(const cu_product &p, int64_t g)
+static __device__ __forceinline__ int64_t offset_at(const cu_matmul &p, int64_t g)
 {
     int64_t at = p.offsets[g];
     return at < 0 ? 0 : at > p.I ? p.I : at;
 }
 
-static __device__ __forceinline__ part part_of(const cu_product &p, int64_t matrix)
+static __device__ __forceinline__ part part_of(const cu_matmul &p, int64_t matrix)
 {
     part t = {0, 0, matrix * p.I, p.I, 0};
     if (p.offsets) {
@@ -35,7 +35,7 @@ static __device__ __forceinline__ part part_of(const cu_product &p, int64_t matr
     return t;
 }
 
-static __device__ __forceinline__ void put(const cu_product &p, const part &t, int64_t i, int64_t j, float v)
+static __device__ __forceinline__ void put(const cu_matmul &p, const part &t, int64_t i, int64_t j, float v)
 {
     if (i >= t.rows || j >= p.J) return;
     v = v * p.alpha;
@@ -43,7 +43,7 @@ static __device__ __forceinline__ void put(const cu_product &p, const part &t, i
     cu_store(p.out, p.out_type, (t.out + i) * p.out_ld + j, v);
 }
 
-static __device__ __forceinline__ void make_tile(const cu_product &p, const part &t, int64_t i0, int64_t j0,
+static __device__ __forceinline__ void make_tile(const cu_matmul &p, const part &t, int64_t i0, int64_t j0,
                                                  float (*left)[TILE + 4], float (*right)[TILE + 4])
 {
     int thread = (int)threadIdx.x, deep = thread % DEEP, across = thread / DEEP;
@@ -71,7 +71,7 @@ static __device__ __forceinline__ void make_tile(const cu_product &p, const part
         for (int j = 0; j < EACH; j++) put(p, t, i0 + across * EACH + i, j0 + deep * EACH + j, sum[i][j]);
 }
 
-static __global__ void __launch_bounds__(THREADS) product(cu_product p)
+static __global__ void __launch_bounds__(THREADS) product(cu_matmul p)
 {
     __shared__ float left[DEEP][TILE + 4], right[DEEP][TILE + 4];
     int64_t i0 = (int64_t)blockIdx.x * TILE, j0 = (int64_t)blockIdx.y * TILE;
@@ -82,14 +82,14 @@ static __global__ void __launch_bounds__(THREADS) product(cu_product p)
 }
 
 /* Rows of no group are 0. */
-static __global__ void product_rest(cu_product p)
+static __global__ void product_rest(cu_matmul p)
 {
     int64_t row = blockIdx.x;
     if (row >= offset_at(p, 0) && row < offset_at(p, p.matrices)) return;
     for (int64_t j = threadIdx.x; j < p.J; j += blockDim.x) cu_store(p.out, p.out_type, row * p.out_ld + j, 0);
 }
 
-extern "C" cudaError_t cu_product_run(const cu_product *p, cudaStream_t stream)
+extern "C" cudaError_t cu_matmul_run(const cu_matmul *p, cudaStream_t stream)
 {
     if (p->I <= 0 || p->J <= 0 || p->matrices <= 0) return cudaSuccess;
     dim3 grid((unsigned)((p->I + TILE - 1) / TILE), (unsigned)((p->J + TILE - 1) / TILE),
