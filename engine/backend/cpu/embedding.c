@@ -1,5 +1,5 @@
 /* embedding.c - embedding, gather and the timestep embedding: a few rows, so plain and on one thread. */
-#include "backend/cpu/rows.h"
+#include "backend/cpu/row_forms.h"
 
 #include <math.h>
 
@@ -14,7 +14,7 @@ static void copy_row(const cpu_kernel *c, const kernel_args *a, int64_t to, int6
     for (int64_t i = 0; i < D; i += CHUNK) {
         size_t n = (size_t)min64(CHUNK, D - i);
         if (c->rows_kept & 1)
-            rows_read(c->k, &table, a->in[0], from, i, row, n);
+            row_form_read(c->k, &table, a->in[0], from, i, row, n);
         else
             c->k->load(row, place_of(in, a->in[0], from, i), type_of(in), n);
         c->k->store((char *)a->out + (size_t)(to * out->ld + i) * size_of(out->dtype), out->dtype, row, n);

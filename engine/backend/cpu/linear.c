@@ -4,7 +4,7 @@
  */
 #include "backend/cpu/linear.h"
 
-#include "backend/cpu/rows.h"
+#include "backend/cpu/row_forms.h"
 #include "tensor/dtype.h"
 
 static int64_t clamp(int64_t v, int64_t low, int64_t high) { return v < low ? low : v > high ? high : v; }
