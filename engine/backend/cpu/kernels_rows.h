@@ -254,7 +254,7 @@ static uint32_t order_keys(uint32_t *key, const float *x, uint32_t flip, size_t 
     uint32_t most = 0;
     for (size_t i = 0; i < n; i += LANES) {
         vf v = get_any(x + i, n - i) + splat(0); /* -0 becomes 0 */
-        vu bits = (vu)v, sign = (vu)((vi)v >> 31);
+        vu bits = (vu)v, sign = 0u - (bits >> 31);
         vu k = bits ^ (sign | 0x80000000u);
         vi nan = visnan(v);
         k = ((vu)nan | k) ^ flip;
