@@ -39,6 +39,13 @@ typedef struct {
                            summed in f32 */
 } op_desc;
 
+/* May the weight `i` be of a type that is stored by blocks? A kernel that cannot read it so takes it as f32. */
+static inline int op_reads_blocks(op_kind kind, uint32_t i)
+{
+    return (kind == OP_EMBEDDING && i == 0) ||
+           ((kind == OP_LINEAR || kind == OP_LINEAR_T || kind == OP_GROUPED_LINEAR) && i == 1);
+}
+
 typedef struct kernel kernel;
 
 /* A tensor that lies nowhere as it is packed from: elements [first, first + n) of it as f32, whole rows of its first

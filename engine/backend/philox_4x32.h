@@ -62,7 +62,8 @@ PHILOX_FN double philox_log(float x)
     float m;
     memcpy(&m, &bits, sizeof m);
     double z = PHILOX_DIV((double)m - 1, (double)m + 1), s = PHILOX_MUL(z, z), p = 1.0 / 19;
-    for (int k = 17; k >= 1; k -= 2) p = PHILOX_ADD(PHILOX_MUL(p, s), 1.0 / k);
+    const double c[9] = {1.0 / 17, 1.0 / 15, 1.0 / 13, 1.0 / 11, 1.0 / 9, 1.0 / 7, 1.0 / 5, 1.0 / 3, 1.0};
+    for (int k = 0; k < 9; k++) p = PHILOX_ADD(PHILOX_MUL(p, s), c[k]);
     return PHILOX_ADD(PHILOX_MUL((double)n, 0.69314718055994530942), PHILOX_MUL(PHILOX_MUL(2.0, z), p));
 }
 
@@ -71,12 +72,13 @@ PHILOX_FN double philox_sin(double v)
 {
     int quarter = (int)PHILOX_ADD(PHILOX_MUL(v, 0.63661977236758134308), 0.5);
     double r = PHILOX_ADD(v, PHILOX_MUL(-(double)quarter, 1.57079632679489661923)), s = PHILOX_MUL(r, r), p;
+    const double odd[7] = {-1.0 / 210, -1.0 / 156, -1.0 / 110, -1.0 / 72, -1.0 / 42, -1.0 / 20, -1.0 / 6};
+    const double even[8] = {-1.0 / 240, -1.0 / 182, -1.0 / 132, -1.0 / 90, -1.0 / 56, -1.0 / 30, -1.0 / 12, -1.0 / 2};
+    p = 1;
     if (quarter & 1) {
-        p = 1;
-        for (int k = 16; k >= 2; k -= 2) p = PHILOX_ADD(1.0, PHILOX_MUL(PHILOX_MUL(p, s), -1.0 / (k * (k - 1))));
+        for (int k = 0; k < 8; k++) p = PHILOX_ADD(1.0, PHILOX_MUL(PHILOX_MUL(p, s), even[k]));
     } else {
-        p = 1;
-        for (int k = 15; k >= 3; k -= 2) p = PHILOX_ADD(1.0, PHILOX_MUL(PHILOX_MUL(p, s), -1.0 / (k * (k - 1))));
+        for (int k = 0; k < 7; k++) p = PHILOX_ADD(1.0, PHILOX_MUL(PHILOX_MUL(p, s), odd[k]));
         p = PHILOX_MUL(p, r);
     }
     return quarter & 2 ? -p : p;

@@ -227,14 +227,15 @@ static inline float code_error(const code_kind *k, const float *restrict x, floa
     return total(sum);
 }
 
-/* The best factor for given codes. */
-static float factor_of(const code_kind *k, const float *x, const float *q)
+/* The best factor for given codes; *gain: how much of the sum of squares it takes away. */
+static inline float factor_of(const code_kind *k, const float *restrict x, const float *restrict q, float *gain)
 {
     float sqq[LANES] = {0}, sqx[LANES] = {0};
     for (int i = 0; i < k->n; i += LANES)
         for (int j = 0; j < LANES; j++) sqq[j] += q[i + j] * q[i + j], sqx[j] += q[i + j] * x[i + j];
-    float all = total(sqq);
-    return all > 0 ? total(sqx) / all : 0;
+    float all = total(sqq), mixed = total(sqx);
+    *gain = all > 0 ? mixed * mixed / all : 0;
+    return all > 0 ? mixed / all : 0;
 }
 
 /* The largest number becomes the code at either end, or one close to it. */
@@ -243,14 +244,14 @@ static float code_search(const code_kind *k, const float *x)
     enum { TRIES = 9 };
     const float step = k->table ? 1.0f : 0.1f, first = k->table ? (float)k->table[0] : (float)-k->half,
                 last = k->table ? (float)k->table[15] : (float)(k->half - 1);
-    float most = 0, best = 0, least = INFINITY, q[LONGEST];
+    float most = 0, best = 0, highest = -1, q[LONGEST];
     for (int i = 0; i < k->n; i++)
         if (fabsf(x[i]) > fabsf(most)) most = x[i];
     for (int end = 0; end < 2 && most != 0; end++)
         for (int i = -TRIES; i <= TRIES; i++) {
             code_error(k, x, most / ((end ? last : first) + step * (float)i), q);
-            float s = factor_of(k, x, q), error = code_error(k, x, s, q);
-            if (error < least) least = error, best = s;
+            float gain, s = factor_of(k, x, q, &gain);
+            if (gain > highest) highest = gain, best = s;
         }
     return best;
 }

@@ -1,9 +1,10 @@
 /* packed_rows.h - the rows of a quantised tensor as they are stored, for kernels that multiply them so. Layer: weights.
  *
  *     weights_rows r;
- *     if (weights_rows_of(set, name, &r)) {                  // else pack from weights_read_f32_by()
- *         const void *blocks = weights_row(&r, i);           // r.row_bytes of them: block_read_f32(r.dtype, blocks,
- * ..) weights_row_scales(&r, i, 1, scale, e);            // where r.scale_columns is not 0
+ *     if (weights_rows_of(set, name, &r)) { // else pack from numbers
+ *         const void *blocks = weights_row(&r, i);
+ *         block_read_f32(r.dtype, blocks, numbers, r.columns); // of r.row_bytes bytes, say
+ *         weights_row_scales(&r, i, 1, scale, e);              // where r.scale_columns is not 0
  *     }
  *
  * It does not matter how the set shows the tensor: slices of whole rows, joins of rows (q, k and v; experts) and other

@@ -459,8 +459,9 @@ static int apart(const weights_entry *x, size_t width)
 {
     const weights_patched *p = x->patch;
     if (x->transposed || !x->dtype || !x->bytes) return 0;
-    return !p || (!p->base->patch && !p->base->transposed && weights_patched_rows(p) == 1 && width % p->columns == 0 &&
-                  x->begin / sizeof(float) % p->columns == 0);
+    if (!p) return weights_reads_by_parts(x);
+    return weights_reads_by_parts(p->base) && weights_patched_rows(p) == 1 && width % p->columns == 0 &&
+           x->begin / sizeof(float) % p->columns == 0;
 }
 
 int weights_f32_rows_apart(const kiln_weights *w, const char *name, size_t width)

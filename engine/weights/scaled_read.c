@@ -58,34 +58,53 @@ static void times(float *dst, size_t n, float s)
     for (size_t i = 0; i < n; i++) dst[i] *= s;
 }
 
-static kiln_status by_rows(const weights_entry *x, const float *scale, size_t first, size_t n, float *dst)
+/* By rows: a range's scales alone are read, each time another one is needed. */
+static kiln_status times_row(const weights_entry *x, weights_access how, size_t row, size_t n, float *dst, error *e)
 {
     const weights_derived *d = x->derived;
-    size_t width = d->rank ? (size_t)d->dim[d->rank - 1] : 1;
+    size_t at = scale_of_row(d->from[0], d->from[1], row);
+    float scale = 0;
+    TRY(weights_read_range(d->from[1], how, at, 1, &scale, NULL, e));
+    times(dst, n, scale);
+    if (d->scaling.factor != 1) times(dst, n, d->scaling.factor);
+    return KILN_OK;
+}
+
+/* scale: those of the 128 rows that the row is one of, which *last says. */
+static kiln_status times_blocks(const weights_entry *x, weights_access how, size_t at, size_t n, float *dst,
+                                float *scale, size_t *last, error *e)
+{
+    const weights_derived *d = x->derived;
+    size_t width = (size_t)d->dim[1], across = (width + SCALES_SIDE - 1) / SCALES_SIDE, row = at / width / SCALES_SIDE,
+           column = at % width;
+    if (row != *last) TRY(weights_read_range(d->from[1], how, row * across, across, scale, NULL, e));
+    *last = row;
     for (size_t done = 0; done < n;) {
-        size_t at = first + done, row = at / width, m = smaller(width - at % width, n - done), column = at % width;
-        if (d->scaling.kind == SCALES_BLOCKS) {
-            m = smaller(m, SCALES_SIDE - column % SCALES_SIDE);
-            size_t across = (width + SCALES_SIDE - 1) / SCALES_SIDE;
-            times(dst + done, m, scale[row / SCALES_SIDE * across + column / SCALES_SIDE]);
-        } else {
-            times(dst + done, m, scale[scale_of_row(d->from[0], d->from[1], row)]);
-            if (d->scaling.factor != 1) times(dst + done, m, d->scaling.factor);
-        }
+        size_t m = smaller(n - done, SCALES_SIDE - (column + done) % SCALES_SIDE);
+        times(dst + done, m, scale[(column + done) / SCALES_SIDE]);
         done += m;
     }
     return KILN_OK;
 }
 
+static size_t scales_at_once(const weights_derived *d)
+{
+    return d->scaling.kind == SCALES_BLOCKS ? ((size_t)d->dim[1] + SCALES_SIDE - 1) / SCALES_SIDE : 1;
+}
+
 static kiln_status read_scaled_rows(const weights_entry *x, weights_access how, size_t first, size_t n, float *dst,
                                     error *e)
 {
-    const weights_entry *codes = x->derived->from[0], *s = x->derived->from[1];
-    size_t count = weights_count_of(s);
-    float *scale = mem_alloc(count * sizeof *scale + 1);
-    kiln_status status = scale ? weights_read_range(s, how, 0, count, scale, NULL, e) : no_memory(x, e);
-    if (status == KILN_OK) status = read_codes(codes, how, first, n, dst, e);
-    if (status == KILN_OK) status = by_rows(x, scale, first, n, dst);
+    const weights_derived *d = x->derived;
+    size_t width = d->rank ? (size_t)d->dim[d->rank - 1] : 1, last = SIZE_MAX;
+    float *scale = mem_alloc(scales_at_once(d) * sizeof *scale);
+    kiln_status status = scale ? read_codes(d->from[0], how, first, n, dst, e) : no_memory(x, e);
+    for (size_t done = 0; done < n && status == KILN_OK;) {
+        size_t at = first + done, m = smaller(width - at % width, n - done);
+        status = d->scaling.kind == SCALES_BLOCKS ? times_blocks(x, how, at, m, dst + done, scale, &last, e)
+                                                  : times_row(x, how, at / width, m, dst + done, e);
+        done += m;
+    }
     mem_free(scale);
     return status;
 }
@@ -161,5 +180,5 @@ size_t weights_scaled_scratch(const weights_entry *x, size_t n)
 {
     const weights_derived *d = x->derived;
     if (d->scaling.kind == SCALES_CODEBOOK) return (n / (size_t)d->scaling.block + 2) * sizeof(float);
-    return weights_count_of(d->from[1]) * sizeof(float) + 1;
+    return scales_at_once(d) * sizeof(float);
 }

@@ -165,7 +165,8 @@ typedef struct {
 typedef struct {
     uint32_t size;
     uint32_t dtype;   /* KILN_F32, KILN_F16 or KILN_BF16: floats are stored so, rounded to nearest even; integers stay
-                         what they are. 0: as they are stored in `from`; f32 what is patched or the caller's */
+                         what they are. 0: as they are stored in `from`; f32 what is computed there, what is stored
+                         by blocks, and the caller's */
     const char *name; /* in the file */
     /* The tensors of these names in `from`, one below the other: of one shape but for dimension 0. */
     kiln_weights *from;

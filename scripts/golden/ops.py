@@ -159,8 +159,58 @@ def randoms():
     case("random.gumbel", -(-u.double().log()).float().double().log(), operand)
 
 
+def nhwc(x):
+    return x.movedim(1, -1)
+
+
+def convolutions():
+    x1, x2, x3 = real("conv.x1", 2, 6, 11), real("conv.x2", 1, 8, 7, 6), real("conv.x3", 1, 4, 3, 5, 4)
+    w1, b1 = real("conv.w1", 5, 6, 3), real("conv.b1", 5)
+    case("conv.causal", nhwc(F.conv1d(F.pad(x1, (4, 0)), w1, b1, dilation=2)), nhwc(x1), w1, b1)
+    w = real("conv.w2", 12, 2, 3, 3)
+    reflected = F.pad(x2, (1, 1, 1, 1), mode="reflect")
+    case("conv.groups", nhwc(F.conv2d(reflected, w, stride=(2, 1), groups=4)), nhwc(x2), w)
+    w = real("conv.w4", 8, 1, 5, 3)
+    case("conv.depthwise", nhwc(F.conv2d(x2, w, padding=(2, 1), groups=8)), nhwc(x2), w)
+    w, b = real("conv.w3", 7, 4, 3, 3, 3), real("conv.b3", 7)
+    case("conv.rank3", nhwc(F.conv3d(F.pad(x3, (1, 1, 1, 1, 2, 0)), w, b)), nhwc(x3), w, b)
+    w, b = real("conv.t2", 8, 3, 4, 3), real("conv.tb2", 6)
+    out = F.conv_transpose2d(x2, w, b, stride=(2, 3), padding=1, output_padding=(1, 2), groups=2, dilation=(1, 2))
+    case("conv.transposed", nhwc(out), nhwc(x2), w, b)
+    w = real("conv.t3", 4, 5, 2, 3, 2)
+    case("conv.transposed3", nhwc(F.conv_transpose3d(x3, w, stride=(1, 2, 2))), nhwc(x3), w)
+
+
+def pictures():
+    x = real("picture.x", 2, 3, 9, 7)
+    sizes = {"up": (14, 15), "down": (4, 3)}
+    for size in sizes:
+        for mode in ("nearest", "nearest-exact", "area"):
+            case(f"resize.{mode}.{size}", nhwc(F.interpolate(x, sizes[size], mode=mode)), nhwc(x))
+        for mode in ("bilinear", "bicubic"):
+            for corners in (False, True):
+                for antialias in (False, True):
+                    out = F.interpolate(x, sizes[size], mode=mode, align_corners=corners, antialias=antialias)
+                    case(f"resize.{mode}.{size}.{corners:d}{antialias:d}", nhwc(out), nhwc(x))
+    case("pool.average", nhwc(F.avg_pool2d(x, 3, 2, 1, count_include_pad=False)), nhwc(x))
+    case("pool.average_all", nhwc(F.avg_pool2d(x, (3, 2), (2, 2), (1, 1))), nhwc(x))
+    holes = x.clone()
+    holes[0, 1, 4, 3] = NAN
+    case("pool.max", nhwc(F.max_pool2d(holes, 3, 2, 1)), nhwc(holes))
+    case("pool.max1", nhwc(F.max_pool1d(x[:, :, 0], 2)), nhwc(x[:, :, 0]))
+    for mode in ("constant", "reflect", "replicate", "circular"):
+        more = {"value": 1.5} if mode == "constant" else {}
+        case(f"pad.{mode}", nhwc(F.pad(x, (2, 1, 0, 3), mode=mode, **more)), nhwc(x))
+    grid = real("picture.grid", 2, 5, 6, 2) * 1.3
+    for mode in ("bilinear", "nearest", "bicubic"):
+        for padding in ("zeros", "border", "reflection"):
+            for corners in (False, True):
+                out = F.grid_sample(x, grid, mode=mode, padding_mode=padding, align_corners=corners)
+                case(f"grid.{mode}.{padding}.{corners:d}", nhwc(out), nhwc(x), grid)
+
+
 def main():
-    for make in (norms, ropes, softmaxes, reductions, orders, sums, places, randoms):
+    for make in (norms, ropes, softmaxes, reductions, orders, sums, places, randoms, convolutions, pictures):
         make()
     save(GOLDEN / "ops.safetensors", tensors, {**versions(), "what": __doc__})
 

@@ -33,6 +33,17 @@
         .heads = h, .kv_heads = kv, .scale = 0.15f, __VA_ARGS__                                                        \
     }
 
+/* A weight that is stored by blocks */
+#define Q(type, ...)                                                                                                   \
+    {                                                                                                                  \
+        .dtype = type, .weight = 1, .shape = SHAPE(__VA_ARGS__)                                                        \
+    }
+#define LINEAR_Q(type, r, o, i)                                                                                        \
+    {                                                                                                                  \
+        "linear " #type " " #r " rows",                                                                                \
+            {.kind = OP_LINEAR, .n_in = 3, .in = {X(r, i), Q(type, o, i), W(o)}, .out = X(r, o)}, PRODUCT              \
+    }
+
 /* a, b, result */
 #define MATMUL(label, turned, by, a, b, c)                                                                             \
     {                                                                                                                  \
@@ -99,9 +110,67 @@
         LINEAR_T("odd", 5, 13, 7, NONE), LINEAR_T("rows", 1100, 70, 40, W(40)),                                        \
         LINEAR_T("deep", 35, 2300, 160, W(160)), GROUPED("few rows", 13, 5, 33, 40, W(5, 33)),                         \
         GROUPED("odd", 90, 4, 7, 13, NONE), GROUPED("rows", 400, 4, 150, 96, W(4, 150)),                               \
-        GROUPED("deep", 100, 3, 70, 2300, NONE), GROUPED("one of many", 2, 60, 24, 32, NONE)
+        GROUPED("deep", 100, 3, 70, 2300, NONE), GROUPED("one of many", 2, 60, 24, 32, NONE),                          \
+        LINEAR_Q(KILN_Q8_0, 3, 37, 320), LINEAR_Q(KILN_Q8_0, 70, 130, 2304), LINEAR_Q(KILN_Q4_0, 9, 37, 96),           \
+        LINEAR_Q(KILN_Q4_K, 5, 33, 512), LINEAR_Q(KILN_Q5_K, 130, 33, 256), LINEAR_Q(KILN_Q6_K, 16, 600, 512),         \
+        LINEAR_Q(KILN_IQ4_NL, 2, 9, 1376), LINEAR_Q(KILN_MXFP4, 2, 9, 64),                                             \
+        {"linear KILN_Q8_0 geglu, residual",                                                                           \
+         {.kind = OP_LINEAR,                                                                                           \
+          .n_in = 4,                                                                                                   \
+          .in = {X(70, 320), Q(KILN_Q8_0, 1300, 320), W(1300), X(70, 650)},                                            \
+          .out = X(70, 650),                                                                                           \
+          .epilogue = {.geglu = 1, .residual = 1}},                                                                    \
+         PRODUCT},                                                                                                     \
+        {"linear KILN_Q4_K geglu, silu, few rows",                                                                     \
+         {.kind = OP_LINEAR,                                                                                           \
+          .n_in = 3,                                                                                                   \
+          .in = {X(4, 256), Q(KILN_Q4_K, 180, 256), NONE},                                                             \
+          .out = X(4, 90),                                                                                             \
+          .epilogue = {.geglu = 1}},                                                                                   \
+         PRODUCT},                                                                                                     \
+        {"linear KILN_Q8_0 act, residual",                                                                             \
+         {.kind = OP_LINEAR,                                                                                           \
+          .n_in = 4,                                                                                                   \
+          .in = {X(70, 64), Q(KILN_Q8_0, 50, 64), W(50), X(70, 50)},                                                   \
+          .out = X(70, 50),                                                                                            \
+          .epilogue = {.act = KILN_ACT_SILU, .residual = 1}},                                                          \
+         PRODUCT},                                                                                                     \
+        {"linear of a table",                                                                                          \
+         {.kind = OP_LINEAR, .n_in = 3, .in = {X(3, 8), W(24600, 8), NONE}, .out = X(3, 24600)},                       \
+         PRODUCT},                                                                                                     \
+        {"linear_transposed KILN_Q8_0",                                                                                \
+         {.kind = OP_LINEAR_T, .n_in = 3, .in = {X(20, 300), Q(KILN_Q8_0, 300, 320), NONE}, .out = X(20, 320)},        \
+         PRODUCT},                                                                                                     \
+        {"linear_transposed KILN_Q6_K",                                                                                \
+         {.kind = OP_LINEAR_T, .n_in = 3, .in = {X(70, 130), Q(KILN_Q6_K, 130, 768), W(768)}, .out = X(70, 768)},      \
+         PRODUCT},                                                                                                     \
+        {"grouped_linear KILN_Q4_K",                                                                                   \
+         {.kind = OP_GROUPED_LINEAR,                                                                                   \
+          .n_in = 4,                                                                                                   \
+          .in = {X(90, 256), Q(KILN_Q4_K, 4, 33, 256), W(4, 33), IDS(5)},                                              \
+          .out = X(90, 33)},                                                                                           \
+         PRODUCT},                                                                                                     \
+        {"embedding KILN_Q5_K",                                                                                        \
+         {.kind = OP_EMBEDDING, .n_in = 2, .in = {Q(KILN_Q5_K, 5, 512), IDS(2, 7)}, .out = X(2, 7, 512)},              \
+         0},                                                                                                           \
+    {                                                                                                                  \
+        "layer_norm KILN_Q8_0",                                                                                        \
+            {.kind = OP_LAYER_NORM,                                                                                    \
+             .n_in = 3,                                                                                                \
+             .in = {X(3, 64), Q(KILN_Q8_0, 64), W(64)},                                                                \
+             .out = X(3, 64),                                                                                          \
+             .attr.norm = {0, 1e-5f}},                                                                                 \
+            0                                                                                                          \
+    }
+#define BENCH_Q(type, r, o, i)                                                                                         \
+    {                                                                                                                  \
+        LINEAR_Q(type, r, o, i), 1, 3                                                                                  \
+    }
 #define PRODUCTS_BENCH                                                                                                 \
-    {MATMUL("8 of 512 x 512 x 512", 0, 1, X(8, 512, 512), X(8, 512, 512), X(8, 512, 512)), 1, 5},                      \
+    BENCH_Q(KILN_Q8_0, 1, 4096, 4096), BENCH_Q(KILN_Q4_K, 1, 4096, 4096), BENCH_Q(KILN_Q8_0, 8192, 320, 320),          \
+        BENCH_Q(KILN_Q8_0, 2048, 640, 640), BENCH_Q(KILN_Q8_0, 512, 1280, 1280), BENCH_Q(KILN_Q4_K, 512, 1280, 1280),  \
+        BENCH_Q(KILN_Q8_0, 512, 1280, 5120),                                                                           \
+        {MATMUL("8 of 512 x 512 x 512", 0, 1, X(8, 512, 512), X(8, 512, 512), X(8, 512, 512)), 1, 5},                  \
         {MATMUL("8 of 512 x 512 x 512, turned", 1, 1, X(8, 512, 512), X(8, 512, 512), X(8, 512, 512)), 1, 5},          \
         {MATMUL("32 of 128 x 64 x 128", 0, 1, X(32, 128, 64), X(32, 64, 128), X(32, 128, 128)), 1, 5},                 \
         {LINEAR_T("128 of 32768 x 1024", 128, 32768, 1024, NONE), 1, 3},                                               \

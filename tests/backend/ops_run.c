@@ -3,6 +3,7 @@
 
 #include "base/memory_alloc.h"
 #include "graph/expression.h"
+#include "tensor/block.h"
 #include "tensor/dtype.h"
 
 #include <math.h>
@@ -27,6 +28,15 @@ static float number(uint32_t *state)
 static int64_t columns(const operand_desc *d) { return d->shape.rank ? d->shape.dim[d->shape.rank - 1] : 1; }
 static int64_t rows(const operand_desc *d) { return columns(d) ? shape_count(&d->shape) / columns(d) : 0; }
 
+static int to_blocks(op_setup *s, uint32_t i)
+{
+    size_t n = (size_t)shape_count(&s->op.in[i].shape), bytes;
+    uint32_t type = s->op.in[i].dtype;
+    if (!dtype_bytes(type, n, &bytes) || !(s->blocks[i] = mem_alloc(bytes))) return 0;
+    return block_write(type, s->in[i], s->blocks[i], n) == KILN_OK &&
+           block_read_plain(type, s->blocks[i], s->in[i], n) == KILN_OK;
+}
+
 static int fill(op_setup *s, uint32_t i)
 {
     const operand_desc *d = &s->op.in[i];
@@ -45,7 +55,7 @@ static int fill(op_setup *s, uint32_t i)
             else
                 ((float *)s->in[i])[place] = v;
         }
-    return 1;
+    return !dtype_is_block(d->dtype) || to_blocks(s, i);
 }
 
 static int32_t *whole_numbers(op_setup *s, uint32_t i)
@@ -122,6 +132,13 @@ static int compile(op_setup *s, const char *expression)
     return status == KILN_OK;
 }
 
+double setup_tolerance(const op_case *c, uint32_t type)
+{
+    for (uint32_t i = 0; i < c->op.n_in; i++)
+        if (dtype_is_block(c->op.in[i].dtype) && type != KILN_F32) return type == KILN_BF16 ? 0x1p-8 : 0x1p-11;
+    return type == KILN_BF16 ? 1e-3 : c->tolerance > 0 ? c->tolerance : 2e-6;
+}
+
 int setup_make(op_setup *s, const op_case *c, uint32_t type, int64_t pad)
 {
     *s = (op_setup){.op = c->op};
@@ -148,7 +165,7 @@ int setup_make(op_setup *s, const op_case *c, uint32_t type, int64_t pad)
 
 void setup_free(op_setup *s)
 {
-    for (uint32_t i = 0; i < OP_MAX_IN; i++) mem_free(s->in[i]);
+    for (uint32_t i = 0; i < OP_MAX_IN; i++) mem_free(s->in[i]), mem_free(s->blocks[i]);
 }
 
 static size_t out_bytes(const op_setup *s)
@@ -250,7 +267,9 @@ static kiln_status pack_all(const op_setup *s, const kernel *k, place *where, ke
             data = packed[i] = mem_aligned(64, k->packed_bytes[i]);
             if (!packed[i]) return KILN_ERR_NOMEM;
             bytes = k->packed_bytes[i];
-            TRY(k->pack(k, i, s->in[i], KILN_F32, packed[i], p, e));
+            int stored = s->blocks[i] && k->pack_copies[i] == d->dtype;
+            TRY(k->pack(k, i, stored ? s->blocks[i] : s->in[i], stored ? d->dtype : (uint32_t)KILN_F32, packed[i], p,
+                        e));
             a->in[i] = packed[i];
         }
         if (!far_away(where)) continue;

@@ -13,10 +13,13 @@ typedef struct {
 
 typedef struct {
     op_desc op;
-    void *in[OP_MAX_IN]; /* activations in their type; weights as dense f32 */
-    uint32_t fill;       /* seed of the operands */
+    void *in[OP_MAX_IN];     /* activations in their type; weights as dense f32 */
+    void *blocks[OP_MAX_IN]; /* weights stored by blocks: those, of which `in` has the numbers */
+    uint32_t fill;           /* seed of the operands */
 } op_setup;
 
+/* What a weight's rounding to the type of a product may add: those of whole numbers of bits have none. */
+double setup_tolerance(const op_case *c, uint32_t type);
 /* type: storage of activations and the precision; pad: elements added between rows. */
 int setup_make(op_setup *s, const op_case *c, uint32_t type, int64_t pad);
 void setup_free(op_setup *s);

@@ -16,11 +16,13 @@
 #include "test_ops_table.h"
 
 #include "base/memory_alloc.h"
+#include "tensor/dtype.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { N_CASES = sizeof cases / sizeof cases[0], VARIANTS = 4 };
@@ -49,7 +51,7 @@ static int run_variant(size_t row, int v)
     void *expected = expected_results[row][v], *first = NULL;
     snprintf(what, sizeof what, "%s %s%s", c->name, type == KILN_F32 ? "f32" : "bf16", pad ? " with row distance" : "");
     if (!setup_make(&s, c, type, pad)) return 0;
-    double tolerance = type == KILN_BF16 ? 1e-3 : c->tolerance > 0 ? c->tolerance : 2e-6;
+    double tolerance = setup_tolerance(c, type);
     int ok = expected != NULL;
     for (unsigned threads = 1; threads <= 4 && ok; threads++) {
         void *got = setup_run(&s, &backend_cpu, pools[threads], 1, NULL, NULL, NULL);
@@ -151,6 +153,46 @@ static void test_refusals(void)
     CHECK_EQ(status_of(&groups_case, NULL), KILN_ERR_UNSUPPORTED);
 }
 
+/* ---- the bench ---- */
+
+static double operand_bytes(const operand_desc *d)
+{
+    return d->dtype ? (double)shape_count(&d->shape) * (double)dtype_size(d->dtype) : 0;
+}
+
+typedef struct {
+    char *to;
+    const char *from;
+    size_t each;
+} copying;
+
+static void copy_part(void *arg, size_t part)
+{
+    const copying *c = arg;
+    memcpy(c->to + part * c->each, c->from + part * c->each, c->each);
+}
+
+/* GB/s of the operands and results, and what part that is of copying as many bytes with as many threads. */
+static void print_bandwidth(const op_setup *s, double seconds, pool *p)
+{
+    double bytes = operand_bytes(&s->op.out) + operand_bytes(&s->op.more[0]), copied = 1e9;
+    for (uint32_t i = 0; i < s->op.n_in; i++) bytes += operand_bytes(&s->op.in[i]);
+    size_t n = (size_t)(bytes / 2), parts = pool_threads(p);
+    copying c = {mem_calloc(n + 1, 1), mem_calloc(n + 1, 1), n / parts};
+    for (int i = 0; i < 5 && c.to && c.from; i++) {
+        struct timespec a, b;
+        memset((void *)(uintptr_t)c.from, i, n);
+        clock_gettime(CLOCK_MONOTONIC, &a);
+        pool_for(p, parts, copy_part, &c);
+        clock_gettime(CLOCK_MONOTONIC, &b);
+        double t = (double)(b.tv_sec - a.tv_sec) + 1e-9 * (double)(b.tv_nsec - a.tv_nsec);
+        if (t < copied) copied = t;
+    }
+    printf("%-46s %10.1f GB/s, %.2f of memcpy's %.1f\n", "", bytes / seconds * 1e-9, copied / seconds,
+           bytes / copied * 1e-9);
+    mem_free(c.to), mem_free((void *)(uintptr_t)c.from);
+}
+
 static void bench(uint32_t type, const char *filter)
 {
     pool *p = pool_new(0);
@@ -170,6 +212,7 @@ static void bench(uint32_t type, const char *filter)
                    (double)k->flops / seconds * 1e-9, (double)k->flops / busy * 1e-9, seconds * 1e3 * b->count,
                    k->name);
             k->free(k);
+            if (!b->count) print_bandwidth(&s, seconds, p);
         }
         fflush(stdout);
         total += seconds * b->count;

@@ -3,6 +3,8 @@
 #define KILN_TESTS_TEST_OPS_TABLE_H
 
 #include "ops_run.h"
+#include "ops_bench_rows.h"
+#include "ops_rows_picture.h"
 #include "ops_rows_sequence.h"
 
 #define SHAPE(...)                                                                                                     \
@@ -93,6 +95,7 @@ static const op_case cases[] = {
     WRITE("the last dimension", 2, X(2, 3, 8), IDS(1), X(2, 3, 5)),
     PRODUCTS_ROWS,
     SEQUENCE_ROWS,
+    PICTURE_ROWS,
     {"linear plain",
      {.kind = OP_LINEAR, .n_in = 3, .in = {X(2, 37, 320), W(320, 320), W(320)}, .out = X(2, 37, 320)},
      PRODUCT},
@@ -446,6 +449,7 @@ typedef struct {
 
 static const bench_case bench_cases[] = {
     PRODUCTS_BENCH,
+    SPEED_ROWS,
     CONV3("64x64 320-320", 2, 64, 320, 320, 7),
     CONV3("64x64 640-320", 2, 64, 640, 320, 2),
     CONV3("64x64 960-320", 2, 64, 960, 320, 1),

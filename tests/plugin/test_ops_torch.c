@@ -221,11 +221,118 @@ static void test_random(void)
     }
 }
 
+/* ---- pictures ---- */
+
+static void conv_case(const char *name, int n, kiln_conv o)
+{
+    kiln_t in[3] = {{0}};
+    piece c = piece_new(KILN_F32);
+    array w = given(name, "1"), b = given(name, "2");
+    o.size = sizeof o;
+    in[0] = piece_input(&c, given(name, "0"), KILN_F32);
+    in[1] = c.ops->constant(c.p, w.data, w.rank, w.dim);
+    if (n > 2) in[2] = c.ops->constant(c.p, b.data, b.rank, b.dim);
+    finish(&c, name, c.ops->conv(c.p, in[0], in[1], in[2], &o), (kiln_t){0});
+    free(w.data), free(b.data);
+}
+
+static void test_conv(void)
+{
+    conv_case("conv.causal", 3, (kiln_conv){.rank = 1, .before = {4}, .dilation = {2}});
+    conv_case(
+        "conv.groups", 2,
+        (kiln_conv){
+            .rank = 2, .stride = {2, 1}, .before = {1, 1}, .after = {1, 1}, .groups = 4, .pad_mode = KILN_PAD_REFLECT});
+    conv_case("conv.depthwise", 2, (kiln_conv){.rank = 2, .before = {2, 1}, .after = {2, 1}, .groups = 8});
+    conv_case("conv.rank3", 3, (kiln_conv){.rank = 3, .before = {2, 1, 1}, .after = {0, 1, 1}});
+    conv_case("conv.transposed", 3,
+              (kiln_conv){.rank = 2,
+                          .stride = {2, 3},
+                          .before = {1, 1},
+                          .after = {1, 1},
+                          .dilation = {1, 2},
+                          .groups = 2,
+                          .transposed = 1,
+                          .output_pad = {1, 2}});
+    conv_case("conv.transposed3", 2, (kiln_conv){.rank = 3, .stride = {1, 2, 2}, .transposed = 1});
+}
+
+static void resize_case(const char *name, uint32_t mode, int up, uint32_t corners, uint32_t antialias)
+{
+    kiln_t in[1];
+    piece c = begin(name, 1, 0, in);
+    kiln_interpolate o = {.size = sizeof o, .mode = mode, .align_corners = corners, .antialias = antialias};
+    o.h = up ? 14 : 4, o.w = up ? 15 : 3;
+    finish(&c, name, c.ops->interpolate(c.p, in[0], &o), (kiln_t){0});
+}
+
+static void test_interpolate(void)
+{
+    static const char *const modes[] = {"nearest", "nearest-exact", "bilinear", "bicubic", "area"};
+    char name[80];
+    for (uint32_t mode = 0; mode < 5; mode++)
+        for (int up = 0; up < 2; up++)
+            for (uint32_t how = 0; how < 4; how++) {
+                int smooth = mode == KILN_INTERPOLATE_BILINEAR || mode == KILN_INTERPOLATE_BICUBIC;
+                if (how && !smooth) continue;
+                int n = snprintf(name, sizeof name, "resize.%s.%s", modes[mode], up ? "up" : "down");
+                if (smooth) snprintf(name + n, sizeof name - (size_t)n, ".%u%u", how >> 1, how & 1);
+                resize_case(name, mode, up, how >> 1, how & 1);
+            }
+}
+
+static void pool_case(const char *name, kiln_pool o)
+{
+    kiln_t in[1];
+    piece c = begin(name, 1, 0, in);
+    o.size = sizeof o;
+    finish(&c, name, c.ops->pool(c.p, in[0], &o), (kiln_t){0});
+}
+
+static void test_pool(void)
+{
+    const kiln_pool three = {.rank = 2, .window = {3, 3}, .stride = {2, 2}, .before = {1, 1}, .after = {1, 1}};
+    kiln_pool o = three;
+    pool_case("pool.average", o);
+    o.window[1] = 2, o.count_include_pad = 1;
+    pool_case("pool.average_all", o);
+    o = three, o.kind = KILN_POOL_MAX;
+    pool_case("pool.max", o);
+    pool_case("pool.max1", (kiln_pool){.kind = KILN_POOL_MAX, .rank = 1, .window = {2}});
+}
+
+static void test_pad(void)
+{
+    static const char *const names[] = {"pad.constant", "pad.reflect", "pad.replicate", "pad.circular"};
+    for (uint32_t mode = 0; mode < 4; mode++) {
+        kiln_t in[1];
+        piece c = begin(names[mode], 1, 0, in);
+        finish(&c, names[mode], c.ops->pad(c.p, in[0], KILN_DIMS(0, 0, 2, 0), KILN_DIMS(0, 3, 1, 0), mode, 1.5f),
+               (kiln_t){0});
+    }
+}
+
+static void test_grid_sample(void)
+{
+    static const char *const modes[] = {"bilinear", "nearest", "bicubic"}, *const pads[] = {"zeros", "border",
+                                                                                            "reflection"};
+    for (uint32_t i = 0; i < 18; i++) {
+        char name[80];
+        kiln_t in[2];
+        kiln_grid_sample o = {.size = sizeof o, .mode = i / 6, .padding = i / 2 % 3, .align_corners = i % 2};
+        snprintf(name, sizeof name, "grid.%s.%s.%u", modes[o.mode], pads[o.padding], o.align_corners);
+        piece c = begin(name, 2, 0, in);
+        finish(&c, name, c.ops->grid_sample(c.p, in[0], in[1], &o), (kiln_t){0});
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const test_case tests[] = {
-        CASE(test_norm),   CASE(test_rope),   CASE(test_softmax),         CASE(test_reduce), CASE(test_sort),
-        CASE(test_cumsum), CASE(test_places), CASE(test_a_place_outside), CASE(test_random)};
+        CASE(test_norm),   CASE(test_rope),       CASE(test_softmax),     CASE(test_reduce),
+        CASE(test_sort),   CASE(test_cumsum),     CASE(test_places),      CASE(test_a_place_outside),
+        CASE(test_random), CASE(test_conv),       CASE(test_interpolate), CASE(test_pool),
+        CASE(test_pad),    CASE(test_grid_sample)};
     file = open_weights("tests/golden/ops.safetensors");
     return test_main(argc, argv, tests, sizeof tests / sizeof tests[0]);
 }

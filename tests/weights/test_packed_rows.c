@@ -116,6 +116,27 @@ static void test_tensors_without_rows(void)
     weights_unref(patched), weights_unref(v), weights_unref(w);
 }
 
+/* Each 128 columns of the result are two rows of different tensors, or two pieces of one. */
+static void test_rows_in_pieces(void)
+{
+    static const char *const with[] = {"b"};
+    static const int64_t wide[] = {-1, 128}, pieces[] = {-1, 64};
+    const kiln_weight_rule first[] = {
+        KILN_RULE(.from = "q", .to = "a", .rows = 1), KILN_RULE(.from = "k", .to = "b", .rows = 1),
+        KILN_RULE(.from = "v", .to = "half", .slice_axis = 1, .slices = 32, .reshape = pieces, .reshape_rank = 2)};
+    const kiln_weight_rule second = KILN_RULE(.from = "a", .to = "ab", .join = KILN_JOIN_CAT, .with = with, .n_with = 1,
+                                              .reshape = wide, .reshape_rank = 2);
+    kiln_weights *w = base(), *v = w ? weights_view(w, first, 3, NULL) : NULL,
+                 *u = v ? weights_view(v, &second, 1, NULL) : NULL;
+    weights_rows r;
+    float got[128];
+    REQUIRE(u && weights_read_f32(u, "ab", got, NULL) == KILN_OK);
+    CHECK(weights_rows_of(v, "a", &r) && weights_rows_of(v, "b", &r));
+    CHECK(!weights_rows_of(u, "ab", &r));
+    CHECK(!weights_rows_of(v, "half", &r));
+    weights_unref(u), weights_unref(v), weights_unref(w);
+}
+
 /* Codes with scales beside them. */
 static kiln_weights *scaled(const char *type, const char *shape, const char *scale, const char *scale_shape,
                             size_t n_scale)
@@ -195,6 +216,7 @@ static void test_rows_of_four_bits(void)
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {CASE(test_rows_of_blocks), CASE(test_tensors_without_rows),
-                                      CASE(test_rows_of_codes), CASE(test_rows_of_four_bits)};
+                                      CASE(test_rows_in_pieces), CASE(test_rows_of_codes),
+                                      CASE(test_rows_of_four_bits)};
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }

@@ -197,6 +197,32 @@ static void test_blocks_and_values_are_carried_over(void)
     str_free(&bytes), str_free(&again), str_free(&third);
 }
 
+/* As ComfyUI's files have convolutions: blocks run on from row to row. */
+static void test_blocks_that_cross_rows(void)
+{
+    static const char *const all[] = {"*"};
+    gguf_bytes g = gguf_begin(3, 1, 1);
+    put_key(&g, "comfy.gguf.orig_shape.c", GGUF_ARRAY);
+    put(&g, GGUF_I32, 4), put(&g, 4, 8), put(&g, 20, 4), put(&g, 2, 4), put(&g, 2, 4), put(&g, 2, 4);
+    put_tensor(&g, "c", (const uint64_t[]){160, 0}, 8, 0);
+    put_data(&g, 32, 5 * 34);
+    kiln_weights *w = opened(put_bytes("conv.gguf", g.b, g.n));
+    REQUIRE(w);
+    for (int gguf = 0; gguf < 2; gguf++) {
+        quantize_setting s = {.dtype = KILN_Q8_0, .gguf = gguf, .keep = all, .n_keep = 1};
+        str bytes = {0};
+        error e = {0};
+        kiln_weights *q = quantized(w, &s, NULL, NULL, &bytes, &e);
+        CHECK_MSG(q != NULL, "%s", e.message);
+        if (!q) return;
+        has_shape(q, "c", 4, (const int64_t[]){20, 2, 2, 2});
+        CHECK(memcmp(weights_bytes(q, "c", NULL), weights_bytes(w, "c", NULL), 5 * 34) == 0);
+        weights_unref(q);
+        str_free(&bytes);
+    }
+    weights_unref(w);
+}
+
 static void test_an_architecture(void)
 {
     kiln_weights *w = opened(source());
@@ -281,6 +307,7 @@ int main(int argc, char **argv)
                                       CASE(test_the_same_bytes_for_any_threads),
                                       CASE(test_kept),
                                       CASE(test_blocks_and_values_are_carried_over),
+                                      CASE(test_blocks_that_cross_rows),
                                       CASE(test_an_architecture),
                                       CASE(test_what_cannot_be_stored),
                                       CASE(test_lines_that_do_not_fit)};

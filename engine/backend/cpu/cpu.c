@@ -228,6 +228,11 @@ static cpu_prepare *const prepares[OP_KIND_COUNT] = {
     [OP_MATMUL] = cpu_prepare_matmul,
     [OP_LINEAR_T] = cpu_prepare_linear_transposed,
     [OP_GROUPED_LINEAR] = cpu_prepare_grouped_linear,
+    [OP_GRID_SAMPLE] = cpu_prepare_grid_sample,
+    [OP_PAD] = cpu_prepare_pad,
+    [OP_POOL] = cpu_prepare_pool,
+    [OP_INTERPOLATE] = cpu_prepare_interpolate,
+    [OP_CONV] = cpu_prepare_conv,
     [OP_RANDOM] = cpu_prepare_random,
     [OP_SCATTER] = cpu_prepare_places,
     [OP_TAKE_ALONG] = cpu_prepare_places,
@@ -248,6 +253,7 @@ static kiln_status check_types(const op_desc *op, error *e)
 {
     for (uint32_t i = 0; i <= op->n_in; i++) {
         uint32_t t = i < op->n_in ? op->in[i].dtype : op->out.dtype;
+        if (i < op->n_in && op->in[i].weight && dtype_is_block(t)) continue;
         if (t && t != KILN_F32 && t != KILN_BF16 && t != KILN_F16 && t != KILN_I32)
             return error_set(e, KILN_ERR_UNSUPPORTED, "%s: no kernel for operands of type %s", op_name(op->kind),
                              dtype_name(t));
@@ -263,10 +269,13 @@ static kiln_status cpu_prepare_op(const op_desc *op, kernel **out, error *e)
     cpu_kernel *c = mem_calloc(1, sizeof *c);
     if (!c) return error_set(e, KILN_ERR_NOMEM, "out of memory for a kernel");
     c->op = *op;
+    for (uint32_t i = 0; i < op->n_in; i++) /* what is stored by blocks is f32 to the others */
+        if (op->in[i].weight && dtype_is_block(op->in[i].dtype) && !op_reads_blocks(op->kind, i))
+            c->op.in[i].dtype = KILN_F32;
     c->k = cpu_kernels_get();
     c->base = (kernel){.name = op_name(op->kind), .pack = pack_f32, .run = cpu_run, .free = cpu_free};
     for (uint32_t i = 0; i < op->n_in; i++) {
-        if (!is_packed(&op->in[i])) continue;
+        if (!is_packed(&c->op.in[i])) continue;
         c->base.packed_bytes[i] = (size_t)shape_count(&op->in[i].shape) * sizeof(float);
         snprintf(c->base.pack_form[i], sizeof c->base.pack_form[i], "%s", op->in[i].dtype == KILN_I32 ? "i32" : "f32");
     }

@@ -40,7 +40,8 @@ cpu_prepare cpu_prepare_elementwise, cpu_prepare_map, cpu_prepare_state_write, c
     cpu_prepare_group_norm, cpu_prepare_layer_norm, cpu_prepare_embedding, cpu_prepare_linear, cpu_prepare_conv2d,
     cpu_prepare_attention;
 cpu_prepare cpu_prepare_norm, cpu_prepare_rope, cpu_prepare_softmax, cpu_prepare_reduce, cpu_prepare_cumsum,
-    cpu_prepare_sort, cpu_prepare_places, cpu_prepare_random;
+    cpu_prepare_sort, cpu_prepare_places, cpu_prepare_random, cpu_prepare_conv, cpu_prepare_pool,
+    cpu_prepare_interpolate, cpu_prepare_grid_sample, cpu_prepare_pad;
 cpu_prepare cpu_prepare_matmul, cpu_prepare_linear_transposed, cpu_prepare_linear_rows, cpu_prepare_grouped_linear;
 
 /* fn(arg, tile, slot) for every tile; slot < min(threads, cpu_slots()). fn returns the first error to stop on. */

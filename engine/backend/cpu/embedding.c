@@ -1,5 +1,5 @@
 /* embedding.c - embedding, gather and the timestep embedding: a few rows, so plain and on one thread. */
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/row_forms.h"
 
 #include <math.h>
 
@@ -10,9 +10,13 @@ static void copy_row(const cpu_kernel *c, const kernel_args *a, int64_t to, int6
     const operand_desc *out = &c->op.out, *in = &c->op.in[0];
     int64_t D = columns_of(out);
     float row[CHUNK];
+    row_form table = c->rows_kept & 1 ? rows_form(&c->op, 0) : (row_form){0};
     for (int64_t i = 0; i < D; i += CHUNK) {
         size_t n = (size_t)min64(CHUNK, D - i);
-        c->k->load(row, place_of(in, a->in[0], from, i), type_of(in), n);
+        if (c->rows_kept & 1)
+            row_form_read(c->k, &table, a->in[0], from, i, row, n);
+        else
+            c->k->load(row, place_of(in, a->in[0], from, i), type_of(in), n);
         c->k->store((char *)a->out + (size_t)(to * out->ld + i) * size_of(out->dtype), out->dtype, row, n);
     }
 }
@@ -71,6 +75,7 @@ kiln_status cpu_prepare_embedding(cpu_kernel *c, error *e)
 {
     const op_desc *op = &c->op;
     c->body = op->kind == OP_EMBEDDING ? embedding : op->kind == OP_GATHER ? gather : timestep;
+    if (op->kind == OP_EMBEDDING && op->in[0].weight) rows_keep(c, 0);
     if (op->kind != OP_TIMESTEP && (op->in[1].dtype != KILN_I32 || op->in[1].weight))
         return error_set(e, KILN_ERR_UNSUPPORTED, "%s: the ids must be i32 and not a weight", op_name(op->kind));
     if (op->kind == OP_TIMESTEP && op->in[0].dtype != KILN_F32)

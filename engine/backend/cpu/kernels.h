@@ -68,6 +68,8 @@ typedef struct cpu_kernels {
     void (*prefix_row)(float *to, const float *x, double *carry, size_t n); /* to[i] = carry + x[0] + .. + x[i] */
     /* key: whole numbers in the order of x, all bits turned where `flip` has ones; the greatest of them. */
     uint32_t (*order_keys)(uint32_t *key, const float *x, uint32_t flip, size_t n);
+    void (*axpy)(float *to, const float *x, float w, size_t n);               /* to += w x */
+    void (*add_product)(float *to, const float *x, const float *w, size_t n); /* to += x w */
 } cpu_kernels;
 
 extern const cpu_kernels kernels_plain, kernels_avx2, kernels_avx512;

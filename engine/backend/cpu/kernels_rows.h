@@ -39,39 +39,53 @@ INLINE void put_any(float *p, vf v, size_t n)
         put_part(p, v, n);
 }
 
+/* A loop over whole vectors, then what is left of one: `body` at place i of `left` numbers. */
+#define ROWS_LOOP(n, body)                                                                                             \
+    do {                                                                                                               \
+        size_t i = 0;                                                                                                  \
+        for (; i + LANES <= (n); i += LANES) {                                                                         \
+            const size_t left = LANES;                                                                                 \
+            body                                                                                                       \
+        }                                                                                                              \
+        if (i < (n)) {                                                                                                 \
+            const size_t left = (n)-i;                                                                                 \
+            body                                                                                                       \
+        }                                                                                                              \
+    } while (0)
+
 static void norm_row(float *x, float mean, float factor, const float *gain, const float *bias, size_t n)
 {
-    for (size_t i = 0; i < n; i += LANES) {
-        size_t left = n - i;
-        vf v = (get_any(x + i, left) - splat(mean)) * splat(factor);
-        if (gain) v *= get_any(gain + i, left);
-        if (bias) v += get_any(bias + i, left);
-        put_any(x + i, v, left);
-    }
+    const vf m = splat(mean), f = splat(factor);
+    if (gain && bias)
+        ROWS_LOOP(n, put_any(x + i, (get_any(x + i, left) - m) * f * get_any(gain + i, left) + get_any(bias + i, left),
+                             left););
+    else if (gain)
+        ROWS_LOOP(n, put_any(x + i, (get_any(x + i, left) - m) * f * get_any(gain + i, left), left););
+    else if (bias)
+        ROWS_LOOP(n, put_any(x + i, (get_any(x + i, left) - m) * f + get_any(bias + i, left), left););
+    else
+        ROWS_LOOP(n, put_any(x + i, (get_any(x + i, left) - m) * f, left););
 }
 
 static void modulate(float *x, const float *scale, const float *shift, size_t n)
 {
-    for (size_t i = 0; i < n; i += LANES) {
-        size_t left = n - i;
-        vf v = get_any(x + i, left);
-        if (scale) v *= splat(1.0f) + get_any(scale + i, left);
-        if (shift) v += get_any(shift + i, left);
-        put_any(x + i, v, left);
-    }
+    const vf one = splat(1.0f);
+    if (scale) ROWS_LOOP(n, put_any(x + i, get_any(x + i, left) * (one + get_any(scale + i, left)), left););
+    if (shift) ROWS_LOOP(n, put_any(x + i, get_any(x + i, left) + get_any(shift + i, left), left););
 }
 
 /* ---- rope ---- */
 
 static void rope_halves(float *a, float *b, const float *cosine, const float *sine, size_t n)
 {
-    for (size_t i = 0; i < n; i += LANES) {
-        size_t left = n - i;
-        vf x = get_any(a + i, left), y = get_any(b + i, left), c = get_any(cosine + i, left),
-           s = get_any(sine + i, left);
+    ROWS_LOOP(n, {
+        vf x = get_any(a + i, left);
+        vf y = get_any(b + i, left);
+        vf c = get_any(cosine + i, left);
+        vf s = get_any(sine + i, left);
         put_any(a + i, x * c - y * s, left);
         put_any(b + i, y * c + x * s, left);
-    }
+    });
 }
 
 static void rope_pairs(float *x, const float *cosine, const float *sine, size_t n)
@@ -112,8 +126,7 @@ INLINE float fold_start(uint32_t kind)
 
 INLINE void fold_as(const uint32_t kind, float *acc, const float *x, size_t n)
 {
-    for (size_t i = 0; i < n; i += LANES)
-        put_any(acc + i, folded(kind, get_any(acc + i, n - i), get_any(x + i, n - i)), n - i);
+    ROWS_LOOP(n, put_any(acc + i, folded(kind, get_any(acc + i, left), get_any(x + i, left)), left););
 }
 static void fold(uint32_t kind, float *acc, const float *x, size_t n)
 {
@@ -218,6 +231,18 @@ static void prefix_row(float *to, const float *x, double *carry, size_t n)
         sum += (double)v[LANES - 1];
     }
     *carry = sum;
+}
+
+/* ---- pictures ---- */
+
+static void axpy(float *to, const float *x, float w, size_t n)
+{
+    const vf by = splat(w);
+    ROWS_LOOP(n, put_any(to + i, VFMA(get_any(x + i, left), by, get_any(to + i, left)), left););
+}
+static void add_product(float *to, const float *x, const float *w, size_t n)
+{
+    ROWS_LOOP(n, put_any(to + i, VFMA(get_any(x + i, left), get_any(w + i, left), get_any(to + i, left)), left););
 }
 
 /* ---- order ---- */

@@ -644,4 +644,6 @@ const cpu_kernels KERNELS = {
     .exp_row = exp_row,
     .prefix_row = prefix_row,
     .order_keys = order_keys,
+    .axpy = axpy,
+    .add_product = add_product,
 };

@@ -4,6 +4,9 @@
  */
 #include "backend/cpu/linear.h"
 
+#include "backend/cpu/row_forms.h"
+#include "tensor/dtype.h"
+
 static int64_t clamp(int64_t v, int64_t low, int64_t high) { return v < low ? low : v > high ? high : v; }
 
 static int64_t column_tile_width(int64_t columns, int64_t k, int geglu)
@@ -35,7 +38,9 @@ kiln_status linear_prepare_as(cpu_kernel *c, int64_t rows, int64_t k, int64_t co
     return tiled_gemm_finish(c, e);
 }
 
+/* A table that embedding() reads too, and what is stored by blocks, stay rows. */
 kiln_status cpu_prepare_linear(cpu_kernel *c, error *e)
 {
+    if (rows_is_table(&c->op.in[1]) || dtype_is_block(c->op.in[1].dtype)) return cpu_prepare_linear_rows(c, e);
     return linear_prepare_as(c, rows_of(&c->op.in[0]), columns_of(&c->op.in[0]), columns_of(&c->op.out), e);
 }

@@ -26,7 +26,8 @@ static void load_row(const call *j, uint32_t i, int64_t row, float *to)
 static double sum_of(const call *j, const float *x, int64_t n)
 {
     double s = 0;
-    for (int64_t i = 0; i < n; i += CHUNK) s += (double)j->c->k->sum(x + i, (size_t)min64(CHUNK, n - i));
+    for (int64_t i = 0; i < n; i += CHUNK)
+        s += (double)j->c->k->fold_row(KILN_REDUCE_SUM, x + i, (size_t)min64(CHUNK, n - i));
     return s;
 }
 static double squares_of(const call *j, const float *x, float mean, int64_t n)
@@ -36,12 +37,20 @@ static double squares_of(const call *j, const float *x, float mean, int64_t n)
     return s;
 }
 
+static double folded_squares(const call *j, const float *x, int64_t n)
+{
+    double s = 0;
+    for (int64_t i = 0; i < n; i += CHUNK)
+        s += (double)j->c->k->fold_row(KILN_REDUCE_L2, x + i, (size_t)min64(CHUNK, n - i));
+    return s;
+}
+
 static void norm_group(const call *j, float *x, int64_t first)
 {
     const any_norm_attr *t = &j->c->op.attr.any_norm;
     double n = (double)t->group, eps = (double)t->eps;
     float mean = t->kind == KILN_NORM_LAYER ? (float)(sum_of(j, x, t->group) / n) : 0;
-    double square = squares_of(j, x, mean, t->group), factor;
+    double square = mean == 0 ? folded_squares(j, x, t->group) : squares_of(j, x, mean, t->group), factor;
     if (t->kind != KILN_NORM_L2)
         factor = 1 / sqrt(square / n + eps);
     else

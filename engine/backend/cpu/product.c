@@ -56,6 +56,8 @@ static buffers buffers_at(const call *j, unsigned slot)
     return b;
 }
 
+/* One panel is all of the depth: sums are finished as they are made. */
+static int whole(const product_plan *p) { return p->K <= p->deep; }
 static int64_t spread(const product_plan *p, int64_t n) { return p->direct ? (int64_t)round_up((size_t)n, 16) : n; }
 
 /* ---- the right side ---- */
@@ -114,7 +116,11 @@ static const void *load_a(const call *j, int64_t row, int64_t n, int64_t height,
     for (int64_t i = 0; i < height; i++) {
         char *to = buffer + (size_t)(i * p->deep) * size;
         size_t there = i < n ? (size_t)deep : 0;
-        if (there) gemm_convert_row(j->c->k, to, p->type, place_of(d, j->a->in[0], row + i, k0), type_of(d), there);
+        const char *from = there ? place_of(d, j->a->in[0], row + i, k0) : NULL;
+        if (there && type_of(d) == p->type)
+            memcpy(to, from, there * size);
+        else if (there)
+            gemm_convert_row(j->c->k, to, p->type, from, type_of(d), there);
         memset(to + there * size, 0, ((size_t)p->deep - there) * size);
     }
     return buffer;
@@ -163,15 +169,16 @@ static kiln_status add_panel(const call *j, const task *t, int64_t k0, const buf
     for (int64_t r = 0, v; r < t->rows; r += p->height[v]) {
         v = t->rows - r >= p->height[0] ? 0 : 1;
         int64_t n = min64(p->height[v], t->rows - r);
-        float *c = b->c + r * wide;
+        float *c = whole(p) ? b->c : b->c + r * wide;
         const void *a = load_a(j, t->a + r, n, p->direct ? n : p->height[v], k0, b->a);
         if (p->direct) {
             j->c->k->gemm((size_t)n, (size_t)wide, (size_t)min64(p->deep, p->K - k0), a, (size_t)p->deep, 1, b->panel,
                           (size_t)wide, c, (size_t)wide, k0 > 0);
-            continue;
+        } else {
+            TRY(gemm_run(p->gemms[v][t->variant], a, b->packed, NULL, k0 ? b->part : c, b->own, e));
+            if (k0) j->c->k->add(c, b->part, (size_t)(n * t->n));
         }
-        TRY(gemm_run(p->gemms[v][t->variant], a, b->packed, NULL, k0 ? b->part : c, b->own, e));
-        if (k0) j->c->k->add(c, b->part, (size_t)(n * t->n));
+        for (int64_t i = 0; whole(p) && i < n; i++) finish(j, t, c + i * wide, r + i);
     }
     return KILN_OK;
 }
@@ -190,7 +197,7 @@ static kiln_status run_task(const call *j, const task *t, unsigned slot, error *
             TRY((p->columns ? gemm_pack_columns : gemm_pack)(p->gemms[0][t->variant], b.panel, b.packed, e));
         TRY(add_panel(j, t, k, &b, e));
     }
-    for (int64_t r = 0; r < t->rows; r++) finish(j, t, b.c + r * spread(p, t->n), r);
+    for (int64_t r = 0; !whole(p) && r < t->rows; r++) finish(j, t, b.c + r * spread(p, t->n), r);
     return KILN_OK;
 }
 
@@ -294,13 +301,16 @@ static void cut(product_plan *p, const op_desc *op)
     if (p->I <= FEW && !p->columns) p->width = 64;
     if (p->columns && p->b.block > 1) p->width = (int64_t)round_up((size_t)p->width, 256);
     p->width = min64(op->epilogue.geglu ? p->width / 2 : p->width, p->J);
+    if (op->kind == OP_LINEAR && p->I > FEW) /* tasks by columns: each panel is widened once */
+        p->width = min64(p->width, (int64_t)round_up((size_t)(p->J + 3) / 4, 64));
     p->column_tiles = (p->J + p->width - 1) / p->width;
     p->band = BAND;
     if (op->kind == OP_GROUPED_LINEAR) {
         p->height[0] = 64, p->height[1] = 16, p->bands = 1;
         return;
     }
-    if (p->matrices * p->column_tiles < 8) p->band = min64(BAND, (int64_t)round_up((size_t)(p->I + 3) / 4, 64));
+    if (whole(p)) p->band = (int64_t)round_up((size_t)p->I, HEIGHT);
+    if (p->matrices * p->column_tiles < 4) p->band = min64(p->band, (int64_t)round_up((size_t)(p->I + 3) / 4, 64));
     p->height[0] = min64(min64(HEIGHT, p->band), p->I);
     p->band = p->band / p->height[0] * p->height[0];
     p->height[1] = p->I % p->height[0] ? p->I % p->height[0] : p->height[0];
@@ -333,7 +343,7 @@ static void measure(cpu_kernel *c)
         }
     p->a_bytes = round_up((size_t)(p->height[0] * p->deep) * sizeof(float), 64);
     p->panel_bytes = round_up(larger((size_t)(n * p->deep), few) * sizeof(float), 64);
-    p->c_bytes = round_up((size_t)((p->band + p->height[0]) * n) * sizeof(float), 64);
+    p->c_bytes = round_up((size_t)(((whole(p) ? 0 : p->band) + p->height[0]) * n) * sizeof(float), 64);
     p->part_bytes =
         round_up(larger((size_t)(p->height[0] * n), p->direct ? (size_t)(n * p->deep) : 0) * sizeof(float), 64);
     p->slot_bytes = p->a_bytes + p->panel_bytes + p->packed_bytes + p->c_bytes + p->part_bytes + round_up(own, 64);

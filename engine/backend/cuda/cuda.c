@@ -99,6 +99,11 @@ static cuda_prepare *const prepares[OP_KIND_COUNT] = {
     [OP_GROUPED_LINEAR] = cuda_prepare_grouped_linear,
     [OP_STATE_WRITE] = cuda_prepare_state_write,
     [OP_CUSTOM] = cuda_prepare_custom,
+    [OP_GRID_SAMPLE] = cuda_prepare_grid_sample,
+    [OP_PAD] = cuda_prepare_pad,
+    [OP_POOL] = cuda_prepare_pool,
+    [OP_INTERPOLATE] = cuda_prepare_interpolate,
+    [OP_CONV] = cuda_prepare_conv,
     [OP_RANDOM] = cuda_prepare_random,
     [OP_SCATTER] = cuda_prepare_places,
     [OP_TAKE_ALONG] = cuda_prepare_places,
@@ -116,6 +121,7 @@ static kiln_status check_types(const op_desc *op, error *e)
 {
     for (uint32_t i = 0; i <= op->n_in; i++) {
         uint32_t t = i < op->n_in ? op->in[i].dtype : op->out.dtype;
+        if (i < op->n_in && op->in[i].weight && dtype_is_block(t)) continue;
         if (t && t != KILN_F32 && t != KILN_BF16 && t != KILN_F16 && t != KILN_I32)
             return error_set(e, KILN_ERR_UNSUPPORTED, "%s: no kernel for operands of type %s", op_name(op->kind),
                              dtype_name(t));
@@ -132,6 +138,8 @@ static kiln_status prepare(const op_desc *op, kernel **out, error *e)
     cuda_kernel *k = mem_calloc(1, sizeof *k);
     if (!k) return error_set(e, KILN_ERR_NOMEM, "out of memory for a kernel");
     k->op = *op;
+    for (uint32_t i = 0; i < op->n_in; i++) /* what is stored by blocks is packed from f32 */
+        if (op->in[i].weight && dtype_is_block(op->in[i].dtype)) k->op.in[i].dtype = KILN_F32;
     k->base = (kernel){.name = op_name(op->kind), .pack = cuda_pack_plain, .run = cuda_run, .free = cuda_free};
     for (uint32_t i = 0; i < op->n_in; i++)
         if (op->in[i].dtype && op->in[i].weight) cuda_pack_as(k, i, op->in[i].dtype == KILN_I32 ? KILN_I32 : KILN_F32);

@@ -68,6 +68,9 @@ struct cuda_kernel {
         cu_take take;
         cu_scatter scatter;
         cu_random random;
+        cu_windows windows;
+        cu_resize resize;
+        cu_pad pad;
         cu_attention attention;
         struct {
             cu_gemm p;
@@ -85,7 +88,8 @@ cuda_prepare cuda_prepare_map, cuda_prepare_expression, cuda_prepare_state_write
     cuda_prepare_linear, cuda_prepare_attention, cuda_prepare_matmul, cuda_prepare_linear_transposed,
     cuda_prepare_grouped_linear;
 cuda_prepare cuda_prepare_norm_rows, cuda_prepare_rope, cuda_prepare_softmax, cuda_prepare_reduce, cuda_prepare_cumsum,
-    cuda_prepare_sort, cuda_prepare_places, cuda_prepare_random;
+    cuda_prepare_sort, cuda_prepare_places, cuda_prepare_random, cuda_prepare_conv, cuda_prepare_pool,
+    cuda_prepare_interpolate, cuda_prepare_grid_sample, cuda_prepare_pad;
 void cuda_gemm_free(cuda_kernel *);
 /* A GEMM's weights, u.gemm.p.N rows of K: pack() for operand 1, and what is said of it. */
 kiln_status cuda_gemm_pack(const kernel *, uint32_t operand, const void *src, uint32_t src_dtype, void *dst, pool *,

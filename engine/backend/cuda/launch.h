@@ -271,6 +271,40 @@ typedef struct {
 } cu_random;
 cudaError_t cu_random_run(const cu_random *, cudaStream_t);
 
+/* ---- pictures (picture.cu) ---- */
+
+/* A convolution, or the windows of a pool, on a picture of rank 3. w [O, I/groups, taps], transposed [I, O/groups,
+ * taps], f32. */
+typedef struct {
+    int x_type, out_type, pad_mode, transposed, most, include_pad; /* most, include_pad: of a pool */
+    int64_t images, x[3], out[3], kernel[3], stride[3], before[3], after[3], dilation[3];
+    int64_t columns, in_group, out_group, x_ld, out_ld; /* columns: of the result */
+    const void *in;
+    const float *w, *bias; /* bias or NULL */
+    void *to;
+} cu_windows;
+cudaError_t cu_conv_run(const cu_windows *, cudaStream_t);
+cudaError_t cu_pool_run(const cu_windows *, cudaStream_t);
+
+/* interpolate; and grid_sample, whose mode and padding these are when there is a grid. */
+typedef struct {
+    int x_type, out_type, grid_type, mode, padding, align_corners, antialias;
+    int64_t images, H, W, h, w, columns, x_ld, out_ld, grid_ld;
+    const void *in, *grid;
+    void *to;
+} cu_resize;
+cudaError_t cu_interpolate_run(const cu_resize *, cudaStream_t);
+cudaError_t cu_grid_sample_run(const cu_resize *, cudaStream_t);
+
+typedef struct {
+    int type, mode, rank;
+    float value;
+    int64_t count, in[CU_RANK], out[CU_RANK], before[CU_RANK], from[CU_RANK], to[CU_RANK]; /* from, to: strides */
+    const void *src;
+    void *dst;
+} cu_pad;
+cudaError_t cu_pad_run(const cu_pad *, cudaStream_t);
+
 /* ---- gemm ---- */
 
 /* out[m, n] = sum over k of a[m, k] w[n, k], then the epilogue. a is a matrix, or what a convolution sees of a picture:

@@ -122,6 +122,11 @@ static const struct {
     [OP_GROUPED_LINEAR] = {reference_grouped_linear, "reference:grouped_linear"},
     [OP_CUSTOM] = {reference_custom, "reference:custom"},
     [OP_STATE_WRITE] = {reference_state_write, "reference:state_write"},
+    [OP_GRID_SAMPLE] = {reference_grid_sample, "reference:grid_sample"},
+    [OP_PAD] = {reference_pad, "reference:pad"},
+    [OP_POOL] = {reference_pool, "reference:pool"},
+    [OP_INTERPOLATE] = {reference_interpolate, "reference:interpolate"},
+    [OP_CONV] = {reference_conv, "reference:conv"},
     [OP_RANDOM] = {reference_random, "reference:random"},
     [OP_SCATTER] = {reference_scatter, "reference:scatter"},
     [OP_TAKE_ALONG] = {reference_take_along, "reference:take_along"},
@@ -142,6 +147,8 @@ static kiln_status reference_prepare(const op_desc *op, kernel **out, error *e)
     reference_kernel *k = mem_calloc(1, sizeof *k);
     if (!k) return error_set(e, KILN_ERR_NOMEM, "out of memory for a kernel");
     k->op = *op;
+    for (uint32_t i = 0; i < op->n_in; i++) /* what is stored by blocks is packed from f32 */
+        if (op->in[i].weight && dtype_is_block(op->in[i].dtype)) k->op.in[i].dtype = KILN_F32;
     k->body = bodies[op->kind].body;
     k->base =
         (kernel){.name = bodies[op->kind].name, .pack = reference_pack, .run = reference_run, .free = reference_free};

@@ -34,7 +34,8 @@ reference_body reference_convert, reference_conv2d, reference_linear, reference_
     reference_upsample, reference_concat, reference_slice, reference_reshape, reference_permute, reference_embedding,
     reference_gather, reference_timestep, reference_map, reference_state_write, reference_custom;
 reference_body reference_norm, reference_rope, reference_softmax, reference_reduce, reference_cumsum, reference_sort,
-    reference_bincount, reference_take, reference_take_along, reference_scatter, reference_random;
+    reference_bincount, reference_take, reference_take_along, reference_scatter, reference_random, reference_conv,
+    reference_pool, reference_interpolate, reference_grid_sample, reference_pad;
 reference_body reference_matmul, reference_linear_transposed, reference_grouped_linear;
 
 #endif

@@ -2,7 +2,9 @@
  *
  * Latent attention: of a token the cache has one row of kv_rank numbers, of which all heads' keys and values are
  * products, and one key of `rope` columns that all heads share: state "3.cache", [N,room,kv_rank+rope], in the
- * program's precision. Keys are [rope | nope] wide, values narrower.
+ * program's precision. Several tokens at once get keys, [rope | nope] wide, and narrower values made of the whole
+ * cache; a single one attends to the cache itself, with its queries taken through the keys' matrix and what it finds
+ * through the values' (section 2.1.2 of the paper).
  */
 #include "deepseek_v2.h"
 
@@ -110,26 +112,72 @@ static kiln_t remember(const walk *w, kiln_t x)
     return ops->state_write(r->p, cache, 1, r->offset, ops->concat(r->p, (kiln_t[]){latent, key}, 2, 2));
 }
 
-static kiln_t attention(const walk *w, kiln_t x)
+/* The keys' (of_values 0) or values' part of kv_b_proj, [heads,nope or value,kv_rank]. */
+static kiln_t kv_part(const walk *w, int of_values)
+{
+    const deepseek *m = w->m;
+    const int64_t both = m->nope + m->value;
+    kiln_t kv = language_weight(w->r, 2, KILN_DIMS(m->heads * both, m->kv_rank),
+                                "model.layers.%lld.self_attn.kv_b_proj.weight", w->layer);
+    kv = ops->reshape(w->r->p, kv, 3, KILN_DIMS(m->heads, both, m->kv_rank));
+    return ops->slice(w->r->p, kv, 1, of_values ? m->nope : 0, of_values ? m->value : m->nope);
+}
+
+/* x [N,T,heads*from] head by head through w [heads,..]: [N,T,heads*to] */
+static kiln_t by_head(const walk *w, kiln_t x, int64_t from, int64_t to, kiln_t weight, uint32_t transposed)
+{
+    const language_recording *r = w->r;
+    const uint32_t swap[] = {0, 2, 1, 3};
+    x = ops->permute(r->p, ops->reshape(r->p, x, 4, KILN_DIMS(r->n, r->t, w->m->heads, from)), swap);
+    x = ops->matmul(r->p, x, weight, &(kiln_matmul){.size = sizeof(kiln_matmul), .transpose_b = transposed});
+    return ops->reshape(r->p, ops->permute(r->p, x, swap), 3, KILN_DIMS(r->n, r->t, w->m->heads * to));
+}
+
+/* q [N,T,heads*(rope+nope)] over the cache itself: one head of keys, which are values as well. */
+static kiln_t attend_to_cache(const walk *w, kiln_t q, kiln_t cache, kiln_attention a)
+{
+    const language_recording *r = w->r;
+    const deepseek *m = w->m;
+    q = ops->reshape(r->p, q, 4, KILN_DIMS(r->n, r->t, m->heads, m->rope + m->nope));
+    kiln_t turned = ops->slice(r->p, q, 3, 0, m->rope), nope = ops->slice(r->p, q, 3, m->rope, m->nope);
+    nope = ops->reshape(r->p, nope, 3, KILN_DIMS(r->n, r->t, m->heads * m->nope));
+    nope = by_head(w, nope, m->nope, m->kv_rank, kv_part(w, 0), 0);
+    nope = ops->reshape(r->p, nope, 4, KILN_DIMS(r->n, r->t, m->heads, m->kv_rank));
+    q = ops->concat(r->p, (kiln_t[]){nope, turned}, 2, 3);
+    q = ops->reshape(r->p, q, 3, KILN_DIMS(r->n, r->t, m->heads * (m->kv_rank + m->rope)));
+    a.kv_heads = 1, a.scale = (float)(1 / sqrt((double)(m->nope + m->rope)));
+    kiln_t found = ops->attention(r->p, q, cache, ops->slice(r->p, cache, 2, 0, m->kv_rank), &a);
+    return by_head(w, found, m->kv_rank, m->value, kv_part(w, 1), 1);
+}
+
+/* The same over keys and values of every head, which are made of the cache first. */
+static kiln_t attend(const walk *w, kiln_t q, kiln_t cache, const kiln_attention *a)
 {
     const language_recording *r = w->r;
     const deepseek *m = w->m;
     const int64_t wide = m->nope + m->rope, both = m->nope + m->value;
-    kiln_t q = queries(w, x), cache = remember(w, x);
     kiln_t kv = language_linear(r, ops->slice(r->p, cache, 2, 0, m->kv_rank), m->heads * both,
                                 "model.layers.%lld.self_attn.kv_b_proj", w->layer);
     kv = ops->reshape(r->p, kv, 4, KILN_DIMS(r->n, r->room, m->heads, both));
-    kiln_t one =
-        ops->reshape(r->p, ops->slice(r->p, cache, 2, m->kv_rank, m->rope), 4, KILN_DIMS(r->n, r->room, 1, m->rope));
+    kiln_t one = ops->slice(r->p, cache, 2, m->kv_rank, m->rope);
+    one = ops->reshape(r->p, one, 4, KILN_DIMS(r->n, r->room, 1, m->rope));
     one = ops->expand(r->p, one, 4, KILN_DIMS(r->n, r->room, m->heads, m->rope));
     kiln_t k = ops->concat(r->p, (kiln_t[]){one, ops->slice(r->p, kv, 3, 0, m->nope)}, 2, 3);
     k = ops->reshape(r->p, k, 3, KILN_DIMS(r->n, r->room, m->heads * wide));
-    kiln_t v = ops->reshape(r->p, ops->slice(r->p, kv, 3, m->nope, m->value), 3,
-                            KILN_DIMS(r->n, r->room, m->heads * m->value));
+    kiln_t v = ops->slice(r->p, kv, 3, m->nope, m->value);
+    v = ops->reshape(r->p, v, 3, KILN_DIMS(r->n, r->room, m->heads * m->value));
+    return ops->attention(r->p, q, k, v, a);
+}
+
+static kiln_t attention(const walk *w, kiln_t x)
+{
+    const language_recording *r = w->r;
+    const deepseek *m = w->m;
+    kiln_t q = queries(w, x), cache = remember(w, x);
     const kiln_attention a = {
         .size = sizeof a, .heads = (int32_t)m->heads, .causal = 1, .offset = r->offset, .key_length = w->keys};
-    return language_linear(r, ops->attention(r->p, q, k, v, &a), m->width, "model.layers.%lld.self_attn.o_proj",
-                           w->layer);
+    kiln_t y = r->t == 1 ? attend_to_cache(w, q, cache, a) : attend(w, q, cache, &a);
+    return language_linear(r, y, m->width, "model.layers.%lld.self_attn.o_proj", w->layer);
 }
 
 /* ---- the decoder ---- */
@@ -177,5 +225,16 @@ static kiln_t record(const language_recording *r)
 
 static kiln_t head(const language_recording *r, kiln_t x) { return language_linear(r, x, r->m->vocabulary, "lm_head"); }
 
-const language_family deepseek_v2_family = {
-    .model_type = "deepseek_v2", .open = open_deepseek, .record = record, .head = head};
+/* All experts of a layer are one tensor. */
+#define EXPERTS(name)                                                                                                  \
+    KILN_RULE(.from = "model.layers.{}.mlp.experts.0." name ".weight", .to = "model.layers.{}.mlp.experts." name,      \
+              .join = KILN_JOIN_STACK, .each = "model.layers.{}.mlp.experts.#." name ".weight")
+static const kiln_weight_rule rules[] = {EXPERTS("gate_proj"), EXPERTS("up_proj"), EXPERTS("down_proj"),
+                                         KILN_RULE(.from = "*", .to = "*")};
+
+const language_family deepseek_v2_family = {.model_type = "deepseek_v2",
+                                            .rule = rules,
+                                            .n_rule = COUNT(rules),
+                                            .open = open_deepseek,
+                                            .record = record,
+                                            .head = head};

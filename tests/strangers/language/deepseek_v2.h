@@ -15,7 +15,8 @@ typedef struct {
 
 /* down(silu(gate(x)) * up(x)), by the weights of that name */
 kiln_t deepseek_mlp(const language_recording *r, kiln_t x, int64_t hidden, const char *name);
-/* A mixture: the shared experts of all tokens, and each token's own. x [N,T,D] */
+/* A mixture: the shared experts of all tokens, and each token's own. x [N,T,D]. Of a layer all experts' matrices are
+ * one tensor: model.layers.{}.mlp.experts.gate_proj [experts,hidden,D], up_proj, down_proj. */
 kiln_t deepseek_mixture(const language_recording *r, const deepseek *m, int64_t layer, kiln_t x);
 
 #endif

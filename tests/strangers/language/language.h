@@ -43,6 +43,9 @@ typedef struct {
 
 struct language_family {
     const char *model_type;
+    /* Other names for the file's tensors; NULL: as they stand. */
+    const kiln_weight_rule *rule;
+    size_t n_rule;
     /* NULL with a message. */
     void *(*open)(config *);
     /* ids -> what the last norm makes of them [N,T,D] */

@@ -28,6 +28,17 @@ static kiln_status open_network(const kiln_call *c, language_model *m, const cha
     return from.failed ? KILN_ERR_INVALID : m->network ? KILN_OK : KILN_ERR_NOMEM;
 }
 
+static kiln_status rename_weights(const kiln_call *c, language_model *m)
+{
+    const kiln_weights_api *w = host->ability(KILN_WEIGHTS_ABILITY);
+    if (!m->family->rule) return KILN_OK;
+    kiln_weights *view = w->view(c->ctx, m->weights, m->family->rule, m->family->n_rule);
+    if (!view) return KILN_ERR_INVALID;
+    w->unref(m->weights);
+    m->weights = view;
+    return KILN_OK;
+}
+
 typedef struct {
     const char *path;
 } loader_params;
@@ -40,6 +51,7 @@ static kiln_status run(const kiln_call *c)
     kiln_status status = m ? KILN_OK : KILN_ERR_NOMEM;
     if (m && !(m->weights = w->open(c->ctx, path))) status = KILN_ERR_IO;
     if (status == KILN_OK) status = open_network(c, m, path);
+    if (status == KILN_OK) status = rename_weights(c, m);
     const char *identity = status == KILN_OK ? w->identity(c->ctx, m->weights) : NULL;
     if (identity) snprintf(m->identity, sizeof m->identity, "%s", identity);
     if (identity) c->out[0] = kit_values(c)->new_object(c->ctx, "LANGUAGE_MODEL", m, model_free, identity);

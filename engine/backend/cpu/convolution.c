@@ -1,0 +1,351 @@
+/* convolution.c - OP_CONV, of rank 1 to 3, and OP_POOL: what a tile of results sees of the picture is gathered, some
+ * taps of the kernel at a time, and multiplied by the weights, which lie [tap][input][output]. Where each channel is a
+ * group of its own (depthwise), rows of channels are multiplied instead. A transposed convolution is computed by
+ * phases: results that are a stride apart see the same taps.
+ *
+ * A picture of rank 1 or 2 is one of rank 3 with dimensions of 1 before it.
+ */
+#include "backend/cpu/cpu.h"
+
+#include "backend/resample.h"
+#include "base/memory_alloc.h"
+#include "tensor/dtype.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { PIXELS = 192, DEPTH = 512, CHUNK = 1024, COLUMNS = 16 };
+
+typedef struct {
+    int64_t x[3], out[3], kernel[3], stride[3], before[3], after[3], dilation[3];
+    int64_t images, groups, in_group, out_group, padded, phases, tiles; /* padded: out_group in multiples of COLUMNS */
+    int64_t taps, tap_batch, slot_floats, tiles_of[512];                /* before a phase's tiles: those of others */
+    uint32_t pad_mode, transposed, depthwise;
+} plan;
+
+enum { MOST_PHASES = 511 };
+
+typedef struct {
+    const cpu_kernel *c;
+    const kernel_args *a;
+    const plan *p;
+} call;
+
+static void spread(int64_t to[3], const int32_t *v, uint32_t rank, int64_t none)
+{
+    for (uint32_t d = 0; d < 3; d++) to[d] = d + rank < 3 ? none : v[d + rank - 3];
+}
+static void spread_sizes(int64_t to[3], const shape *s)
+{
+    for (uint32_t d = 0; d < 3; d++) to[d] = d + s->rank < 5 ? 1 : s->dim[d + s->rank - 4];
+}
+
+/* ---- places ---- */
+
+/* Results of a phase along each dimension. */
+static void phase_sizes(const plan *p, int64_t phase, int64_t start[3], int64_t size[3])
+{
+    for (int d = 2; d >= 0; d--) {
+        int64_t step = p->transposed ? p->stride[d] : 1;
+        start[d] = phase % step;
+        size[d] = start[d] < p->out[d] ? (p->out[d] - start[d] + step - 1) / step : 0;
+        phase /= step;
+    }
+}
+static int64_t phase_pixels(const plan *p, int64_t phase)
+{
+    int64_t start[3], size[3];
+    phase_sizes(p, phase, start, size);
+    return size[0] * size[1] * size[2];
+}
+
+/* Result i of a phase. */
+static void result_place(const plan *p, int64_t phase, int64_t i, int64_t at[3])
+{
+    int64_t start[3], size[3];
+    phase_sizes(p, phase, start, size);
+    for (int d = 2; d >= 0; d--) {
+        at[d] = start[d] + i % size[d] * (p->transposed ? p->stride[d] : 1);
+        i /= size[d];
+    }
+}
+
+static void tap_place(const plan *p, int64_t tap, int64_t k[3])
+{
+    k[0] = tap / p->kernel[2] / p->kernel[1], k[1] = tap / p->kernel[2] % p->kernel[1], k[2] = tap % p->kernel[2];
+}
+
+/* Pixel of the picture that result `at` sees through the tap; -1: padding. */
+static int64_t source_pixel(const plan *p, const int64_t at[3], const int64_t k[3])
+{
+    int64_t pixel = 0;
+    for (int d = 0; d < 3; d++) {
+        int64_t i = at[d] * p->stride[d] - p->before[d] + k[d] * p->dilation[d];
+        if (p->transposed) {
+            i = at[d] + p->before[d] - k[d] * p->dilation[d];
+            i = i < 0 || i % p->stride[d] || i / p->stride[d] >= p->x[d] ? -1 : i / p->stride[d];
+        } else
+            i = padded_place((int)p->pad_mode, i, p->x[d]);
+        if (i < 0) return -1;
+        pixel = pixel * p->x[d] + i;
+    }
+    return pixel;
+}
+
+/* Does any result of a phase see the tap? */
+static int tap_is_seen(const plan *p, const int64_t start[3], const int64_t k[3])
+{
+    for (int d = 0; d < 3 && p->transposed; d++)
+        if ((start[d] + p->before[d] - k[d] * p->dilation[d]) % p->stride[d]) return 0;
+    return 1;
+}
+
+/* ---- a tile: some results of one phase of one image ---- */
+
+typedef struct {
+    int64_t image, phase, n;
+    int64_t at[PIXELS][3];
+} tile_place;
+
+static void tile_at(const plan *p, int64_t index, tile_place *t)
+{
+    int64_t each = p->tiles_of[p->phases], phase = 0;
+    t->image = index / each;
+    index %= each;
+    while (index >= p->tiles_of[phase + 1]) phase++;
+    int64_t first = (index - p->tiles_of[phase]) * PIXELS;
+    t->phase = phase, t->n = min64(PIXELS, phase_pixels(p, phase) - first);
+    for (int64_t i = 0; i < t->n; i++) result_place(p, phase, first + i, t->at[i]);
+}
+
+/* n channels from `channel` on of what result `at` sees: zeros where that is padding. */
+static void gather(const call *j, float *to, int64_t image, const int64_t at[3], const int64_t k[3], int64_t channel,
+                   int64_t n)
+{
+    const operand_desc *x = &j->c->op.in[0];
+    int64_t pixel = source_pixel(j->p, at, k);
+    if (pixel < 0)
+        memset(to, 0, (size_t)n * sizeof *to);
+    else
+        j->c->k->load(to, place_of(x, j->a->in[0], image * j->p->x[0] * j->p->x[1] * j->p->x[2] + pixel, channel),
+                      x->dtype, (size_t)n);
+}
+
+static void store_result(const call *j, int64_t image, const int64_t at[3], int64_t column, float *v, int64_t n)
+{
+    const plan *p = j->p;
+    const operand_desc *out = &j->c->op.out;
+    const float *bias = j->c->op.kind == OP_CONV && j->c->op.in[2].dtype ? j->a->in[2] : NULL;
+    int64_t row = ((image * p->out[0] + at[0]) * p->out[1] + at[1]) * p->out[2] + at[2];
+    if (bias) j->c->k->add(v, bias + column, (size_t)n);
+    j->c->k->store((char *)j->a->out + (size_t)(row * out->ld + column) * size_of(out->dtype), out->dtype, v,
+                   (size_t)n);
+}
+
+/* The taps [*tap, ..) that the phase sees, up to a batch of them, into the columns of a. */
+static int64_t gather_taps(const call *j, const tile_place *t, int64_t group, int64_t *tap, float *a, float *chosen,
+                           const float **w)
+{
+    const plan *p = j->p;
+    int64_t start[3], size[3], k[3], n = 0, block = p->in_group * p->padded;
+    const float *weights = (const float *)j->a->in[1] + group * p->taps * block;
+    phase_sizes(p, t->phase, start, size);
+    *w = p->transposed ? chosen : weights + *tap * block; /* of a transposed one, those of some taps */
+    for (; *tap < p->taps && n < p->tap_batch; ++*tap) {
+        tap_place(p, *tap, k);
+        if (!tap_is_seen(p, start, k)) continue;
+        for (int64_t i = 0; i < t->n; i++)
+            gather(j, a + (i * p->tap_batch + n) * p->in_group, t->image, t->at[i], k, group * p->in_group,
+                   p->in_group);
+        if (p->transposed) memcpy(chosen + n * block, weights + *tap * block, (size_t)block * sizeof *chosen);
+        n++;
+    }
+    return n;
+}
+
+static void group_tile(const call *j, const tile_place *t, int64_t group, float *room)
+{
+    const plan *p = j->p;
+    int64_t depth = p->tap_batch * p->in_group, tap = 0;
+    float *a = room, *chosen = a + PIXELS * depth, *c = chosen + depth * p->padded;
+    const float *w;
+    memset(c, 0, (size_t)(t->n * p->padded) * sizeof *c);
+    for (int64_t n; (n = gather_taps(j, t, group, &tap, a, chosen, &w)) > 0;)
+        j->c->k->gemm((size_t)t->n, (size_t)p->padded, (size_t)(n * p->in_group), a, (size_t)depth, 1, w,
+                      (size_t)p->padded, c, (size_t)p->padded, 1);
+    for (int64_t i = 0; i < t->n; i++)
+        store_result(j, t->image, t->at[i], group * p->out_group, c + i * p->padded, p->out_group);
+}
+
+/* Columns [column, column + n) of one result: rows of channels times rows of weights. */
+static void depthwise_result(const call *j, const tile_place *t, const int64_t at[3], int64_t column, int64_t n)
+{
+    float sum[CHUNK] = {0}, own[CHUNK];
+    int64_t k[3];
+    for (int64_t tap = 0; tap < j->p->taps; tap++) {
+        tap_place(j->p, tap, k);
+        if (source_pixel(j->p, at, k) < 0) continue;
+        gather(j, own, t->image, at, k, column, n);
+        j->c->k->add_product(sum, own, (const float *)j->a->in[1] + tap * j->p->groups + column, (size_t)n);
+    }
+    store_result(j, t->image, at, column, sum, n);
+}
+
+static kiln_status conv_tile(void *arg, size_t index, unsigned slot, error *e)
+{
+    const call *j = arg;
+    const plan *p = j->p;
+    tile_place t;
+    tile_at(p, (int64_t)index, &t);
+    (void)e;
+    for (int64_t g = 0; g < p->groups && !p->depthwise; g++)
+        group_tile(j, &t, g, (float *)j->a->scratch + (int64_t)slot * p->slot_floats);
+    for (int64_t i = 0; i < t.n && p->depthwise; i++)
+        for (int64_t c = 0; c < p->groups; c += CHUNK) depthwise_result(j, &t, t.at[i], c, min64(CHUNK, p->groups - c));
+    return KILN_OK;
+}
+
+static kiln_status conv(const cpu_kernel *c, const kernel_args *a, error *e)
+{
+    call j = {c, a, c->plan};
+    return tiles_run(a->pool, (size_t)j.p->tiles, conv_tile, &j, e);
+}
+
+/* ---- weights: [O, I/groups, taps], transposed [I, O/groups, taps] -> [group][tap][input][padded output] ---- */
+
+static kiln_status pack(const kernel *base, uint32_t operand, const void *src, uint32_t src_dtype, void *dst,
+                        pool *workers, error *e)
+{
+    const cpu_kernel *c = (const cpu_kernel *)base;
+    const plan *p = c->plan;
+    size_t n = (size_t)shape_count(&c->op.in[operand].shape), size = dtype_size(src_dtype);
+    float *to = dst;
+    (void)workers;
+    if (operand != 1) {
+        kiln_status status = dtype_convert(dst, KILN_F32, src, src_dtype, n);
+        return status == KILN_OK ? status
+                                 : error_set(e, status, "weights of type %s are not supported", dtype_name(src_dtype));
+    }
+    memset(to, 0, base->packed_bytes[1]);
+    for (size_t at = 0; at < n; at++) {
+        int64_t tap = (int64_t)at % p->taps, b = (int64_t)at / p->taps,
+                inner = p->transposed ? p->out_group : p->in_group;
+        int64_t second = b % inner, first = b / inner, own = p->transposed ? p->in_group : p->out_group;
+        int64_t group = first / own, i = p->transposed ? first % own : second, o = p->transposed ? second : first % own;
+        int64_t place =
+            p->depthwise ? tap * p->groups + group : ((group * p->taps + tap) * p->in_group + i) * p->padded + o;
+        kiln_status status = dtype_convert(&to[place], KILN_F32, (const char *)src + at * size, src_dtype, 1);
+        if (status != KILN_OK)
+            return error_set(e, status, "weights of type %s are not supported", dtype_name(src_dtype));
+    }
+    return KILN_OK;
+}
+
+static kiln_status lay_out_tiles(plan *p, error *e)
+{
+    p->phases = p->transposed ? p->stride[0] * p->stride[1] * p->stride[2] : 1;
+    if (p->phases > MOST_PHASES)
+        return error_set(e, KILN_ERR_UNSUPPORTED, "conv: strides of %lld together; %d at most for a transposed one",
+                         (long long)p->phases, MOST_PHASES);
+    for (int64_t phase = 0; phase < p->phases; phase++)
+        p->tiles_of[phase + 1] = p->tiles_of[phase] + (phase_pixels(p, phase) + PIXELS - 1) / PIXELS;
+    p->tiles = p->images * p->tiles_of[p->phases];
+    return KILN_OK;
+}
+
+kiln_status cpu_prepare_conv(cpu_kernel *c, error *e)
+{
+    const op_desc *op = &c->op;
+    const conv_attr *t = &op->attr.conv;
+    plan *p = mem_calloc(1, sizeof *p);
+    if (!p) return error_set(e, KILN_ERR_NOMEM, "out of memory for a kernel");
+    c->plan = p, c->plan_free = mem_free, c->body = conv;
+    spread_sizes(p->x, &op->in[0].shape), spread_sizes(p->out, &op->out.shape);
+    spread_sizes(p->kernel, &(shape){.rank = 0});
+    for (uint32_t d = 0; d < t->rank; d++) p->kernel[d + 3 - t->rank] = op->in[1].shape.dim[2 + d];
+    spread(p->stride, t->stride, t->rank, 1), spread(p->dilation, t->dilation, t->rank, 1);
+    spread(p->before, t->before, t->rank, 0);
+    p->pad_mode = t->pad_mode, p->transposed = t->transposed, p->groups = t->groups, p->images = op->in[0].shape.dim[0];
+    p->in_group = columns_of(&op->in[0]) / p->groups, p->out_group = columns_of(&op->out) / p->groups;
+    p->depthwise = p->in_group == 1 && p->out_group == 1;
+    p->padded = (int64_t)round_up((size_t)p->out_group, COLUMNS);
+    p->taps = p->kernel[0] * p->kernel[1] * p->kernel[2];
+    p->tap_batch = min64(p->taps, DEPTH / p->in_group > 0 ? DEPTH / p->in_group : 1);
+    int64_t depth = p->tap_batch * p->in_group;
+    p->slot_floats = (int64_t)round_up((size_t)(PIXELS * depth + depth * p->padded + PIXELS * p->padded), 16);
+    if (!p->depthwise) c->base.scratch_bytes = (size_t)cpu_slots() * (size_t)p->slot_floats * sizeof(float);
+    c->base.pack = pack;
+    c->base.packed_bytes[1] =
+        (size_t)(p->groups * p->taps * (p->depthwise ? 1 : p->in_group * p->padded)) * sizeof(float);
+    snprintf(c->base.pack_form[1], sizeof c->base.pack_form[1], "conv f32 %lld groups, taps first%s",
+             (long long)p->groups, p->transposed ? ", transposed" : "");
+    c->base.flops = 2 * (uint64_t)shape_count(&op->out.shape) * (uint64_t)(p->taps * p->in_group) /
+                    (uint64_t)(p->transposed ? p->stride[0] * p->stride[1] * p->stride[2] : 1);
+    return lay_out_tiles(p, e);
+}
+
+/* ---- pool ---- */
+
+/* Places of a window: those inside count, and of an average those in the padding. */
+static double window_count(const plan *p, const int64_t at[3], int with_padding)
+{
+    int64_t all = 1;
+    for (int d = 0; d < 3; d++) {
+        int64_t first = at[d] * p->stride[d] - p->before[d], last = first + p->kernel[d];
+        int64_t low = with_padding ? first : first > 0 ? first : 0, high = p->x[d] + (with_padding ? p->after[d] : 0);
+        all *= min64(last, high) - low;
+    }
+    return (double)all;
+}
+
+static void pool_result(const call *j, int64_t image, const int64_t at[3], int64_t column, int64_t n)
+{
+    const plan *p = j->p;
+    const pool_attr *t = &j->c->op.attr.pool;
+    int most = t->kind == KILN_POOL_MAX;
+    float sum[CHUNK], own[CHUNK];
+    int64_t k[3];
+    for (int64_t i = 0; i < n; i++) sum[i] = most ? -INFINITY : 0;
+    for (int64_t tap = 0; tap < p->taps; tap++) {
+        tap_place(p, tap, k);
+        if (source_pixel(p, at, k) < 0) continue;
+        gather(j, own, image, at, k, column, n);
+        j->c->k->fold(most ? KILN_REDUCE_MAX : KILN_REDUCE_SUM, sum, own, (size_t)n);
+    }
+    if (!most) j->c->k->affine(sum, (float)(1 / window_count(p, at, (int)t->include_pad)), 0, (size_t)n);
+    store_result(j, image, at, column, sum, n);
+}
+
+static kiln_status pool_tile(void *arg, size_t index, unsigned slot, error *e)
+{
+    const call *j = arg;
+    tile_place t;
+    tile_at(j->p, (int64_t)index, &t);
+    int64_t C = columns_of(&j->c->op.out);
+    (void)slot, (void)e;
+    for (int64_t i = 0; i < t.n; i++)
+        for (int64_t c = 0; c < C; c += CHUNK) pool_result(j, t.image, t.at[i], c, min64(CHUNK, C - c));
+    return KILN_OK;
+}
+
+static kiln_status pool_run(const cpu_kernel *c, const kernel_args *a, error *e)
+{
+    call j = {c, a, c->plan};
+    return tiles_run(a->pool, (size_t)j.p->tiles, pool_tile, &j, e);
+}
+
+kiln_status cpu_prepare_pool(cpu_kernel *c, error *e)
+{
+    const pool_attr *t = &c->op.attr.pool;
+    plan *p = mem_calloc(1, sizeof *p);
+    if (!p) return error_set(e, KILN_ERR_NOMEM, "out of memory for a kernel");
+    c->plan = p, c->plan_free = mem_free, c->body = pool_run;
+    spread_sizes(p->x, &c->op.in[0].shape), spread_sizes(p->out, &c->op.out.shape);
+    spread(p->kernel, t->size, t->rank, 1), spread(p->stride, t->stride, t->rank, 1);
+    spread(p->before, t->before, t->rank, 0), spread(p->after, t->after, t->rank, 0);
+    for (int d = 0; d < 3; d++) p->dilation[d] = 1;
+    p->images = c->op.in[0].shape.dim[0], p->taps = p->kernel[0] * p->kernel[1] * p->kernel[2];
+    c->base.flops = (uint64_t)shape_count(&c->op.out.shape) * (uint64_t)p->taps;
+    return lay_out_tiles(p, e);
+}

@@ -1,0 +1,178 @@
+/* resize.c - interpolate and grid_sample: each pixel of the result is a weighted sum of few pixels. interpolate sums
+ * rows of pixels first, then pixels of that row; resample.h has the places and weights.
+ */
+#include "backend/cpu/cpu.h"
+
+#include "backend/resample.h"
+#include "base/memory_alloc.h"
+
+#include <string.h>
+
+enum { CHUNK = 1024, TILE_ELEMENTS = 1 << 14 };
+
+/* What column k of the result is made of: places and weights, `most` of them each, the others 0. */
+typedef struct {
+    int64_t most;
+    int32_t *place;
+    float *weight;
+} taps;
+
+typedef struct {
+    taps y, x;
+} plan;
+
+typedef struct {
+    const cpu_kernel *c;
+    const kernel_args *a;
+    int64_t per_tile;
+} call;
+
+/* ---- interpolate ---- */
+
+static int make_taps(taps *t, const resample_axis *a)
+{
+    t->most = 1;
+    for (int64_t o = 0; o < a->out; o++) {
+        resample_span s = resample_at(a, o);
+        if (s.count > t->most) t->most = s.count;
+    }
+    t->place = mem_calloc((size_t)(a->out * t->most), sizeof *t->place);
+    t->weight = mem_calloc((size_t)(a->out * t->most), sizeof *t->weight);
+    for (int64_t o = 0; o < a->out && t->place && t->weight; o++) {
+        resample_span s = resample_at(a, o);
+        for (int64_t k = 0; k < s.count; k++) {
+            t->place[o * t->most + k] = (int32_t)resample_place(a, &s, k);
+            t->weight[o * t->most + k] = (float)resample_weight(a, &s, k);
+        }
+    }
+    return t->place && t->weight;
+}
+
+static void plan_free(void *arg)
+{
+    plan *p = arg;
+    mem_free(p->y.place), mem_free(p->y.weight), mem_free(p->x.place), mem_free(p->x.weight);
+    mem_free(p);
+}
+
+/* row += w * n pixels of C numbers from pixel `from` on; pixels may lie apart. */
+static void add_pixels(const call *j, float *row, int64_t from, int64_t n, float w)
+{
+    const operand_desc *x = &j->c->op.in[0];
+    int64_t C = columns_of(x), each = x->ld == C ? n * C : C;
+    float own[CHUNK];
+    for (int64_t done = 0; done < n * C; done += each)
+        for (int64_t i = 0; i < each; i += CHUNK) {
+            size_t width = (size_t)min64(CHUNK, each - i);
+            const char *at = place_of(x, j->a->in[0], from + done / C, i);
+            if (x->dtype != KILN_F32) j->c->k->load(own, at, x->dtype, width);
+            j->c->k->axpy(row + done + i, x->dtype == KILN_F32 ? (const float *)(const void *)at : own, w, width);
+        }
+}
+
+static void store_pixel(const call *j, int64_t i, const float *v)
+{
+    const operand_desc *out = &j->c->op.out;
+    j->c->k->store((char *)j->a->out + (size_t)(i * out->ld) * size_of(out->dtype), out->dtype, v,
+                   (size_t)columns_of(out));
+}
+
+static kiln_status interpolate_tile(void *arg, size_t index, unsigned slot, error *e)
+{
+    const call *j = arg;
+    const plan *p = j->c->plan;
+    const int64_t *s = j->c->op.in[0].shape.dim, *d = j->c->op.out.shape.dim;
+    int64_t last = min64(d[0] * d[1], ((int64_t)index + 1) * j->per_tile);
+    float *row = (float *)j->a->scratch + (size_t)slot * (size_t)((s[2] + 1) * d[3]), *pixel = row + s[2] * d[3];
+    (void)e;
+    for (int64_t i = (int64_t)index * j->per_tile; i < last; i++) {
+        const int32_t *y = p->y.place + i % d[1] * p->y.most;
+        memset(row, 0, (size_t)(s[2] * d[3]) * sizeof *row);
+        for (int64_t k = 0; k < p->y.most; k++) {
+            float w = p->y.weight[i % d[1] * p->y.most + k];
+            if (w != 0) add_pixels(j, row, (i / d[1] * s[1] + y[k]) * s[2], s[2], w);
+        }
+        for (int64_t o = 0; o < d[2]; o++) {
+            memset(pixel, 0, (size_t)d[3] * sizeof *pixel);
+            for (int64_t k = 0; k < p->x.most; k++)
+                j->c->k->axpy(pixel, row + p->x.place[o * p->x.most + k] * d[3], p->x.weight[o * p->x.most + k],
+                              (size_t)d[3]);
+            store_pixel(j, i * d[2] + o, pixel);
+        }
+    }
+    return KILN_OK;
+}
+
+static kiln_status interpolate(const cpu_kernel *c, const kernel_args *a, error *e)
+{
+    const int64_t *d = c->op.out.shape.dim;
+    call j = {.c = c, .a = a, .per_tile = TILE_ELEMENTS / (d[2] * d[3] + 1) + 1};
+    return tiles_run(a->pool, (size_t)((d[0] * d[1] + j.per_tile - 1) / j.per_tile), interpolate_tile, &j, e);
+}
+
+kiln_status cpu_prepare_interpolate(cpu_kernel *c, error *e)
+{
+    const int64_t *s = c->op.in[0].shape.dim, *d = c->op.out.shape.dim;
+    int mode = (int)c->op.attr.interpolate.mode, align = (int)c->op.attr.interpolate.align_corners,
+        antialias = (int)c->op.attr.interpolate.antialias;
+    plan *p = mem_calloc(1, sizeof *p);
+    if (!p) return error_set(e, KILN_ERR_NOMEM, "out of memory for a kernel");
+    c->plan = p, c->plan_free = plan_free, c->body = interpolate;
+    if (!shape_count(&c->op.in[0].shape))
+        return error_set(e, KILN_ERR_UNSUPPORTED, "interpolate: a picture without pixels");
+    if (!make_taps(&p->y, &(resample_axis){mode, align, antialias, s[1], d[1]}) ||
+        !make_taps(&p->x, &(resample_axis){mode, align, antialias, s[2], d[2]}))
+        return error_set(e, KILN_ERR_NOMEM, "out of memory for a kernel");
+    c->base.scratch_bytes = (size_t)cpu_slots() * (size_t)((s[2] + 1) * d[3]) * sizeof(float);
+    c->base.flops = 2 * (uint64_t)(d[0] * d[1] * d[3]) * (uint64_t)(p->y.most * s[2] + p->x.most * d[2]);
+    return KILN_OK;
+}
+
+/* ---- grid_sample ---- */
+
+static double grid_number(const call *j, int64_t i, int64_t column)
+{
+    const operand_desc *grid = &j->c->op.in[1];
+    float v;
+    j->c->k->load(&v, place_of(grid, j->a->in[1], i, column), type_of(grid), 1);
+    return (double)v;
+}
+
+static kiln_status grid_tile(void *arg, size_t index, unsigned slot, error *e)
+{
+    const call *j = arg;
+    const int64_t *s = j->c->op.in[0].shape.dim, *d = j->c->op.out.shape.dim;
+    int mode = (int)j->c->op.attr.grid_sample.mode, padding = (int)j->c->op.attr.grid_sample.padding,
+        align = (int)j->c->op.attr.grid_sample.align_corners;
+    int64_t last = min64(rows_of(&j->c->op.out), ((int64_t)index + 1) * j->per_tile);
+    float *pixel = (float *)j->a->scratch + (size_t)slot * (size_t)d[3];
+    (void)e;
+    for (int64_t i = (int64_t)index * j->per_tile; i < last; i++) {
+        int64_t x[GRID_TAPS], y[GRID_TAPS], n = i / d[2] / d[1];
+        double wx[GRID_TAPS], wy[GRID_TAPS];
+        int count = grid_taps(mode, padding, align, grid_number(j, i, 0), s[2], x, wx);
+        grid_taps(mode, padding, align, grid_number(j, i, 1), s[1], y, wy);
+        memset(pixel, 0, (size_t)d[3] * sizeof *pixel);
+        for (int k = 0; k < count * count; k++)
+            if (y[k / count] >= 0 && x[k % count] >= 0)
+                add_pixels(j, pixel, (n * s[1] + y[k / count]) * s[2] + x[k % count], 1,
+                           (float)(wy[k / count] * wx[k % count]));
+        store_pixel(j, i, pixel);
+    }
+    return KILN_OK;
+}
+
+static kiln_status grid_sample(const cpu_kernel *c, const kernel_args *a, error *e)
+{
+    call j = {.c = c, .a = a, .per_tile = TILE_ELEMENTS / (columns_of(&c->op.out) + 1) + 1};
+    return tiles_run(a->pool, (size_t)((rows_of(&c->op.out) + j.per_tile - 1) / j.per_tile), grid_tile, &j, e);
+}
+
+kiln_status cpu_prepare_grid_sample(cpu_kernel *c, error *e)
+{
+    (void)e;
+    c->body = grid_sample;
+    c->base.scratch_bytes = (size_t)cpu_slots() * (size_t)columns_of(&c->op.out) * sizeof(float);
+    c->base.flops = 8 * (uint64_t)shape_count(&c->op.out.shape);
+    return KILN_OK;
+}

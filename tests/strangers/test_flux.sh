@@ -1,0 +1,67 @@
+# test_flux.sh - a stranger brings Flux.1 (flux/): a T5 encoder with its table of relative places, a transformer of double and single blocks, three axes of
+# places, guidance as an input. Built against an installed kiln and nothing else, and held against diffusers and transformers: f32 1e-5 of the largest value,
+# bf16 2e-2.
+here="$KILN_ROOT/tests/strangers/flux" input="$KILN_ROOT/tests/strangers/flux"
+. "$KILN_ROOT/tests/strangers/goldens/goldens.sh"
+build flux.so "$here"/*.c && build goldens.so "$KILN_ROOT/tests/strangers/goldens/golden_nodes.c"; verdict builds_against_the_installed_headers $?
+[ -z "$(readelf -d "$work/plugins/flux.so" | grep NEEDED | grep -vE 'libc\.|libm\.|libjansson\.')" ]; verdict links_nothing_of_kilns $?
+
+ids="3 17 9 38 22 5 11 30 2 8 26 19 33 14 1"
+begin() {
+    cat <<END
+kiln: 1
+nodes:
+  tokens: {class_type: ExampleT5Encode, inputs: {file: t5.safetensors, ids: "${1:-$ids}"}}
+  model: {class_type: UNETLoader, inputs: {unet_name: flux.safetensors}}
+  pooled: {class_type: TestTensor, inputs: {file: goldens.safetensors, name: pooled}}
+  yes: {class_type: ExampleFluxConditioning, inputs: {tokens: [tokens, 0], pooled: [pooled, 0]}}
+  less: {class_type: ExampleFluxConditioning, inputs: {tokens: [tokens, 0], pooled: [pooled, 0], guidance: 1.0}}
+  empty: {class_type: TestLatent, inputs: {file: goldens.safetensors, name: empty}}
+  two: {class_type: TestLatent, inputs: {file: goldens.safetensors, name: two}}
+END
+}
+sample() { # NAME LATENT SEED STEPS [CONDITIONING]
+    echo "  $1: {class_type: KSampler, inputs: {model: [model, 0], positive: [${5:-yes}, 0], negative: [${5:-yes}, 0], latent_image: [$2, 0], seed: $3, steps: $4, cfg: 1.0, sampler_name: euler, scheduler: simple}}"
+}
+golden() { echo "  golden_$1: {class_type: TestGolden, inputs: {value: [$1, 0], file: goldens.safetensors, name: golden.$1}}"; }
+all_cases() {
+    begin; golden tokens
+    sample one empty 5 1; golden one
+    sample whole empty 5 6; golden whole
+    sample weak empty 5 6 less; golden weak
+    sample batch two 6 4; golden batch
+}
+all_cases >"$work/all.yaml"
+run all "$work/all.yaml" --no-cache; verdict runs $?
+for name in tokens one whole weak batch; do as_golden $name all; done
+! grep -q 'is not used by any network' "$work/all.txt"; verdict every_weight_is_asked_for $?
+
+# in bf16
+"$kiln" run "$work/all.yaml" --no-cache --precision bf16 --plugins "$work/plugins" --models "$here/models" --input "$here" --out "$work/bf16" >"$work/bf16.txt" 2>&1
+for name in tokens one whole batch; do
+    error=$(sed -n "s/^golden golden\.$name //p" "$work/bf16.txt")
+    awk -v e="${error:-none}" 'BEGIN { exit !(e != "none" && e != "nan" && e + 0 <= 2e-2) }'; result=$?
+    echo "# ${name}_bf16: ${error:-not compared}"; verdict "${name}_bf16" $result
+done
+
+# looked at without running, the same bytes for any number of threads, taken up again after a kill
+run dry "$work/all.yaml" --no-cache --dry-run && ! grep -q '^golden golden' "$work/dry.txt"; verdict a_dry_run_runs_nothing $?
+run explained "$work/all.yaml" --no-cache --explain && grep -qE '^tokens +ExampleT5Encode +[0-9a-f]+ +[0-9.]+ kB' "$work/explained.txt"; verdict is_explained $?
+{ begin; sample whole empty 5 6; echo '  dump: {class_type: TestDump, inputs: {samples: [whole, 0]}}'; } >"$work/dump.yaml"
+run one_thread "$work/dump.yaml" --no-cache --threads 1; run four_threads "$work/dump.yaml" --no-cache --threads 4
+cmp "$work/one_thread/samples_00001_.f32" "$work/four_threads/samples_00001_.f32"; verdict the_same_bytes_for_any_threads $?
+{ begin; sample long empty 5 400; echo '  dump: {class_type: TestDump, inputs: {samples: [long, 0]}}'; } >"$work/long.yaml"
+resumes_after_a_kill "$work/long.yaml"; verdict killed_it_goes_on $?
+
+# on a device, where there is an emulated one
+on_device device "$work/all.yaml" && for name in tokens one whole batch; do as_golden "${name}_on_the_device" device $name; done
+
+# bad use
+{ begin "3 400"; sample one empty 5 1; golden one; } >"$work/ids.yaml"
+refused a_token_that_is_none "$work/ids.yaml" 1 "node 'tokens' \(ExampleT5Encode\): ids: 1 to 1024 numbers from 0 to 39 are expected"
+{
+    begin; sample one flat 5 1; golden one
+    echo '  flat: {class_type: EmptyLatentImage, inputs: {width: 72, height: 64}}'
+} >"$work/odd.yaml"
+refused half_a_patch "$work/odd.yaml" 1 "node 'one' \(KSampler\): the model takes latents in patches of 2x2 cells"
+exit $status
