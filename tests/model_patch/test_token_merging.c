@@ -57,7 +57,9 @@ static void test_merging(void)
     check_merging("odd", (const int64_t[]){5, 7}, 0.5, KILN_F32, 1e-6);
     check_merging("all", (const int64_t[]){4, 5}, 1.0, KILN_F32, 1e-6);
     check_merging("few", (const int64_t[]){2, 3}, 0.2, KILN_F32, 1e-6);
-    check_merging("odd", (const int64_t[]){5, 7}, 0.5, KILN_BF16, 1.5e-2); /* the same tokens: cosines are f32 */
+    check_merging("near", (const int64_t[]){6, 6}, 0.4, KILN_F32, 1e-5);
+    check_merging("odd", (const int64_t[]){5, 7}, 0.5, KILN_BF16, 1.5e-2);
+    check_merging("near", (const int64_t[]){6, 6}, 0.4, KILN_BF16, 1.5e-2); /* the same tokens: cosines are f32 */
     check_merging("all", (const int64_t[]){4, 5}, 1.0, KILN_BF16, 1.5e-2);
 }
 
