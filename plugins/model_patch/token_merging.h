@@ -4,8 +4,8 @@
  * In each cell of 2x2 tokens one is a destination, the others are sources; rows and columns left over are sources. Each
  * source has the destination most alike, by the cosine of what the queries are made of. The share of all tokens whose
  * cosines are largest becomes one with its destination: their mean attends, and all get what it is given. Keys and
- * values stay. Which token of a cell is the destination is drawn once for each attention, from its name: ComfyUI draws
- * anew at each step, from a generator that no workflow seeds.
+ * values stay. Which token of a cell is the destination is drawn once for each attention, from its name. ComfyUI draws
+ * anew at each step, from torch's global generator as the noise and whatever else drew from it have left it.
  */
 #ifndef KILN_MODEL_PATCH_TOKEN_MERGING_H
 #define KILN_MODEL_PATCH_TOKEN_MERGING_H

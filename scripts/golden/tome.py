@@ -12,21 +12,10 @@ import sys
 import torch
 
 from common import GOLDEN, randn, save, versions
+from tome_draws import draws
 
 PLACE, HEADS, WIDTH, PICTURES = "input.1.attn1", 2, 8, 2
 CASES = {"even": (4, 6, 0.3), "odd": (5, 7, 0.5), "all": (4, 5, 1.0), "few": (2, 3, 0.2), "near": (6, 6, 0.4)}
-BITS = 2**64 - 1
-
-
-def draws(place, n):
-    state = 14695981039346656037
-    for byte in place.encode():
-        state = (state ^ byte) * 1099511628211 & BITS
-    for _ in range(n):
-        state = state + 0x9E3779B97F4A7C15 & BITS
-        z = (state ^ state >> 30) * 0xBF58476D1CE4E5B9 & BITS
-        z = (z ^ z >> 27) * 0x94D049BB133111EB & BITS
-        yield (z ^ z >> 31) >> 62
 
 
 def attention(q, k, v):
