@@ -41,7 +41,8 @@ static uint32_t stored_type(const packing *p)
     for (uint32_t i = 0; i < n_parts(p); i++) {
         kiln_weight_info info = {.size = sizeof info};
         if (!weights_bytes(part_of(p, i)->set, part_of(p, i)->name, &info) || (dtype && info.dtype != dtype)) return 0;
-        if (dtype_is_f8(info.dtype) || dtype_is_block(info.dtype)) return 0;
+        if (dtype_is_f8(info.dtype)) return 0;
+        if (dtype_is_block(info.dtype) && p->s->kernel->pack_copies[p->operand] != info.dtype) return 0;
         dtype = info.dtype;
     }
     return dtype;
@@ -63,13 +64,21 @@ static int by_rows(const packing *p)
     return 1;
 }
 
+/* Of n elements of the type, or of f32. */
+static size_t bytes_of(uint32_t dtype, size_t n)
+{
+    size_t bytes = 0;
+    dtype_bytes(dtype ? dtype : (uint32_t)KILN_F32, n, &bytes);
+    return bytes;
+}
+
 /* Host bytes of the copy that packing this leaf makes of its source; 0: it needs none. */
 static size_t copy_bytes(const packing *p)
 {
     if (p->leaf->kind == OP_CONSTANT || by_rows(p)) return 0;
     uint32_t dtype = stored_type(p);
     if (dtype && n_parts(p) == 1) return 0;
-    return (size_t)shape_count(&p->leaf->shape) * dtype_size(dtype ? dtype : KILN_F32);
+    return bytes_of(dtype, (size_t)shape_count(&p->leaf->shape));
 }
 
 static size_t round_up_64(size_t n) { return (n + 63) & ~(size_t)63; }
@@ -105,7 +114,7 @@ static kiln_status gather(const packing *p, char *to, uint32_t dtype, error *e)
     for (uint32_t i = 0; i < n_parts(p); i++) {
         kiln_weight_info info = {.size = sizeof info};
         const void *bytes = dtype ? weights_bytes(part_of(p, i)->set, part_of(p, i)->name, &info) : NULL;
-        size_t n = (size_t)shape_count(&part_of(p, i)->shape) * dtype_size(dtype ? dtype : KILN_F32);
+        size_t n = bytes_of(dtype, (size_t)shape_count(&part_of(p, i)->shape));
         if (bytes)
             memcpy(to, bytes, n);
         else

@@ -69,6 +69,14 @@ static uint32_t emit(parser *p, map_op op, uint32_t a, uint32_t b, uint32_t c)
     return m->n++;
 }
 
+/* NaN and -0 are numbers like others. */
+static int same_bits(float a, float b)
+{
+    uint32_t x, y;
+    memcpy(&x, &a, sizeof x), memcpy(&y, &b, sizeof y);
+    return x == y;
+}
+
 static uint32_t emit_number(parser *p, double v)
 {
     map_attr *m = p->out;
@@ -76,7 +84,7 @@ static uint32_t emit_number(parser *p, double v)
     float f = (float)v;
     if (m->integer && !(v == floor(v) && fabs(v) <= 16777216))
         return wrong(p, "a number that is not whole, of whole numbers");
-    while (i < m->n_numbers && memcmp(&m->number[i], &f, sizeof f) != 0) i++;
+    while (i < m->n_numbers && !same_bits(m->number[i], f)) i++;
     if (i == OP_MAX_NUMBERS) return wrong(p, "it has too many numbers; make two of it");
     if (i == m->n_numbers) m->number[m->n_numbers++] = f;
     return emit(p, MAP_NUMBER, i, 0, 0);
@@ -295,7 +303,7 @@ static void as_values(map_attr *m)
 static int number_at(map_attr *m, float v, uint8_t *place)
 {
     uint32_t i = 0;
-    while (i < m->n_numbers && memcmp(&m->number[i], &v, sizeof v) != 0) i++;
+    while (i < m->n_numbers && !same_bits(m->number[i], v)) i++;
     if (i == OP_MAX_NUMBERS) return 0;
     if (i == m->n_numbers) m->number[m->n_numbers++] = v;
     *place = (uint8_t)i;

@@ -160,10 +160,11 @@ static int keep_set(recording *r, kiln_weights *set)
 }
 
 /* The type that kernels take a weight in: fp8 becomes f16, which has every number of both kinds; what is stored by
- * blocks is read as f32. 0: none. */
-static uint32_t weight_type(uint32_t dtype)
+ * blocks stays so where its bytes are what it is, and is read as f32 elsewhere. 0: none. */
+static uint32_t weight_type(uint32_t dtype, const kiln_weights *set, const char *name)
 {
-    if (dtype_is_block(dtype)) return KILN_F32;
+    kiln_weight_info info = {.size = sizeof info};
+    if (dtype_is_block(dtype)) return weights_bytes(set, name, &info) ? dtype : (uint32_t)KILN_F32;
     if (dtype_is_f8(dtype)) return KILN_F16;
     return dtype == KILN_F32 || dtype == KILN_F16 || dtype == KILN_BF16 ? dtype : 0;
 }
@@ -193,11 +194,11 @@ kiln_t record_weight(recording *r, kiln_weights *set, const char *name, uint32_t
             shape_text(&o.shape, want));
     error why = {0};
     if (weights_supported(set, name, &why) != KILN_OK) return record_fail(r, why.status, "%s", why.message);
-    if (!weight_type(info.dtype))
+    o.dtype = weight_type(info.dtype, set, name);
+    if (!o.dtype)
         return record_fail(r, KILN_ERR_UNSUPPORTED,
                            "%s: tensor '%s' is of type %s; f32, f16, bf16, f8 and block types are supported", info.file,
                            name, dtype_name(info.dtype));
-    o.dtype = weight_type(info.dtype);
     if (!keep_set(r, set) || !(o.name = arena_strdup(&r->memory, name))) return no_memory(r);
     weights_mark_used(set, name);
     return append(r, o);

@@ -555,7 +555,7 @@ typedef struct {
     /* How often each of 0..bins-1 stands in x (i32, any shape), i32 [bins]; other numbers are not counted. */
     kiln_t (*bincount)(kiln_program *, kiln_t x, int64_t bins);
     /* x with the axis replaced by index's dimensions: out[.., i, ..] = x[.., index[i], ..]. A place outside fails the
-     * run with its value; on a device it gives NaN. */
+     * run with its value; on a device it gives NaN, of i32 INT32_MIN. */
     kiln_t (*take)(kiln_program *, kiln_t x, kiln_t index, uint32_t axis);
     /* torch.gather over the last dimension: out[.., i] = x[.., index[.., i]]; index has x's other dimensions. */
     kiln_t (*take_along)(kiln_program *, kiln_t x, kiln_t index);
