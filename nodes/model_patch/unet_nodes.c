@@ -1,11 +1,12 @@
-/* unet_nodes.c - nodes that change what a UNet computes: FreeU, HyperTile, PatchModelAddDownscale. Names, defaults and
- * ranges are ComfyUI's.
+/* unet_nodes.c - nodes that change what a UNet computes: FreeU, HyperTile, TomePatchModel, PatchModelAddDownscale.
+ * Names, defaults and ranges are ComfyUI's.
  */
 #include "deep_shrink.h"
 #include "free_u.h"
 #include "hyper_tile.h"
 #include "kiln/resize.h"
 #include "model_patch_nodes.h"
+#include "token_merging.h"
 
 static const kiln_port in[] = {{.name = "model", .type = "MODEL", .doc = "The denoiser, a UNet."}};
 static const kiln_port out[] = {{.name = "MODEL", .type = "MODEL", .doc = "The same with the patch."}};
@@ -94,6 +95,30 @@ const kiln_node node_hyper_tile = {
     UNET_NODE("HyperTile", "HyperTile", "Self-attention in tiles at high resolutions, which costs less."),
     KIT_PARAMS(hyper_tile_params, hyper_tile_param),
     .run = run_hyper_tile,
+};
+
+/* ---- TomePatchModel ---- */
+
+typedef struct {
+    double ratio;
+} tome_params;
+
+static const kiln_param tome_param[] = {
+    KIT_FLOAT(tome_params, ratio, 0.3, 0, 1, 0.01, "Share of tokens that are merged; three quarters is the most."),
+};
+
+static kiln_status run_tome(const kiln_call *c)
+{
+    const tome_params *p = c->params;
+    TRY(check_place(c, "TomePatchModel", "", ".attn1"));
+    return p->ratio > 0 ? model_patch_put(c, token_merging_new(p->ratio)) : as_it_is(c);
+}
+
+const kiln_node node_tome = {
+    UNET_NODE("TomePatchModel", "TomePatchModel",
+              "Self-attention at the highest resolution with like tokens merged, which costs less."),
+    KIT_PARAMS(tome_params, tome_param),
+    .run = run_tome,
 };
 
 /* ---- PatchModelAddDownscale ---- */

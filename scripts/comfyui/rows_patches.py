@@ -61,6 +61,10 @@ row("hyper_tile_depth", drawn(model=tiled(max_depth=2), latent_image=empty(128, 
 row("hyper_tile_one", drawn(model=tiled(tile_size=256, swap_size=1)))
 row("hyper_tile_pag", drawn(model=n.PerturbedAttentionGuidance(model=tiled(max_depth=1), scale=1.5)))
 
+for ratio in (0.3, 0.75, 0.0):
+    row(f"tome_{ratio}", *(drawn(model=n.TomePatchModel(model=model, ratio=ratio), latent_image=latent, steps=3) for latent in (empty(), empty(72, 104, 2))))
+row("tome_pag", drawn(model=n.PerturbedAttentionGuidance(model=n.TomePatchModel(model=model, ratio=0.5), scale=1.5)))
+
 
 def shrunk(**changes):
     return n.PatchModelAddDownscale(**{"model": model, "block_number": 3, "downscale_factor": 2.0, "start_percent": 0.0, "end_percent": 0.35,

@@ -68,6 +68,7 @@ counts HyperTile tile_size 32 64
 counts HyperTile swap_size 2 128 192 2.0 "tile_size: 32"
 counts HyperTile max_depth 0 1 128 2.0 "tile_size: 32"
 counts HyperTile scale_depth false true 128 2.0 "tile_size: 32, max_depth: 1"
+counts TomePatchModel ratio 0.3 0.6
 counts PatchModelAddDownscale block_number 3 2
 counts PatchModelAddDownscale downscale_factor 2.0 1.5
 counts PatchModelAddDownscale start_percent 0.0 0.3 64 2.0 "end_percent: 0.9"
@@ -103,6 +104,8 @@ nothing free_u_v2_of_ones FreeU_V2 "b1: 1.0, b2: 1.0, s1: 1.0, s2: 1.0"
 nothing free_u_elsewhere FreeU "b1: 5.0, b2: 1.0, s1: 5.0, s2: 1.0" # this UNet's lowest resolution is three times as wide as its first
 nothing rescaling_by_1 TemporalScoreRescaling "tsr_k: 1.0"
 nothing hyper_tile_of_one HyperTile "tile_size: 2048"
+nothing tome_of_0 TomePatchModel "ratio: 0.0"
+nothing tome_of_no_token TomePatchModel "ratio: 0.01" # of 64 tokens
 nothing downscale_by_1 PatchModelAddDownscale "downscale_factor: 1.0, end_percent: 1.0"
 nothing downscale_at_no_level PatchModelAddDownscale "end_percent: 0.0"
 nothing pag_of_0 PerturbedAttentionGuidance "scale: 0.0"
@@ -153,7 +156,7 @@ expect pag_dry_run 0 "8 to run" "$kiln" run --models tests/golden --no-cache --p
 { workflow FreeU "model: [first, MODEL]"; echo "  first: {class_type: PerturbedAttentionGuidance, inputs: {model: [model, MODEL]}}"; } >"$work/two.yaml"
 draw two "$work/two.yaml"
 unlike both_patches_act "$(picture two)" "$plain"
-for node in FreeU_V2 NAGuidance HyperTile PatchModelAddDownscale PerturbedAttentionGuidance; do
+for node in FreeU_V2 NAGuidance HyperTile TomePatchModel PatchModelAddDownscale PerturbedAttentionGuidance; do
     workflow $node "$of_model" >"$work/one.yaml"
     expect "${node}_in_bf16" 0 "" "$kiln" run --models tests/golden --no-cache --precision bf16 --out "$work/bf16" "$work/one.yaml"
     expect "${node}_validated" 0 "" "$kiln" run --models tests/golden --no-cache --precision f32 --validate --out "$work/valid" "$work/one.yaml"
