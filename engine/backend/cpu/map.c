@@ -4,6 +4,7 @@
  */
 #include "backend/cpu/cpu.h"
 
+#include "backend/map_whole.h"
 #include "base/memory_alloc.h"
 #include "graph/expression.h"
 
@@ -76,41 +77,7 @@ static const float *number(const map_attr *m, uint32_t i, size_t n, float *room)
     return room;
 }
 
-/* ---- whole numbers: 32 bits that wrap round ---- */
-
-static int32_t divide_down(int32_t a, int32_t b)
-{
-    if (b == 0) return 0;
-    if (b == -1) return (int32_t)(0u - (uint32_t)a);
-    int32_t q = a / b;
-    return a % b != 0 && (a < 0) != (b < 0) ? q - 1 : q;
-}
-
-static int32_t wrap(uint32_t v) { return (int32_t)v; }
-
-static int32_t whole_result(map_op op, int32_t a, int32_t b, int32_t c)
-{
-    switch (op) {
-    case MAP_ADD: return wrap((uint32_t)a + (uint32_t)b);
-    case MAP_SUB: return wrap((uint32_t)a - (uint32_t)b);
-    case MAP_MUL: return wrap((uint32_t)a * (uint32_t)b);
-    case MAP_DIV: return divide_down(a, b);
-    case MAP_MOD: return b ? wrap((uint32_t)a - (uint32_t)divide_down(a, b) * (uint32_t)b) : 0;
-    case MAP_NEGATE: return wrap(0u - (uint32_t)a);
-    case MAP_NOT: return !a;
-    case MAP_LESS: return a < b;
-    case MAP_LESS_EQUAL: return a <= b;
-    case MAP_EQUAL: return a == b;
-    case MAP_NOT_EQUAL: return a != b;
-    case MAP_AND: return a && b;
-    case MAP_OR: return a || b;
-    case MAP_SELECT: return a ? b : c;
-    case MAP_ABS: return a < 0 ? wrap(0u - (uint32_t)a) : a;
-    case MAP_SIGN: return (a > 0) - (a < 0);
-    case MAP_MIN: return a < b ? a : b;
-    default: return a > b ? a : b;
-    }
-}
+/* ---- whole numbers ---- */
 
 static void map_whole(map_op op, float *to, const float *a, const float *b, const float *c, size_t n)
 {
@@ -120,7 +87,7 @@ static void map_whole(map_op op, float *to, const float *a, const float *b, cons
         memcpy(&x, a + i, sizeof x);
         if (operands > 1) memcpy(&y, b + i, sizeof y);
         if (operands > 2) memcpy(&z, c + i, sizeof z);
-        int32_t r = whole_result(op, x, y, z);
+        int32_t r = map_whole_result((int)op, x, y, z);
         memcpy(to + i, &r, sizeof r);
     }
 }

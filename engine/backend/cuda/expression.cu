@@ -2,7 +2,7 @@
  * of the launch's arguments, the same for all threads, so every branch is taken by all.
  */
 #include "backend/cuda/cu.h"
-#include "graph/map_ops.h"
+#include "backend/map_whole.h"
 
 static __device__ __forceinline__ float softplus(float x) { return x > 20.0f ? x : log1pf(expf(x)); }
 static __device__ __forceinline__ float remainder_of(float a, float b)
@@ -64,38 +64,6 @@ static __device__ float real_result(int op, float a, float b, float c)
     }
 }
 
-static __device__ __forceinline__ int divide_down(int a, int b)
-{
-    if (b == 0) return 0;
-    if (b == -1) return (int)(0u - (unsigned)a);
-    int q = a / b;
-    return a % b != 0 && (a < 0) != (b < 0) ? q - 1 : q;
-}
-
-static __device__ int whole_result(int op, int a, int b, int c)
-{
-    switch (op) {
-    case MAP_ADD: return (int)((unsigned)a + (unsigned)b);
-    case MAP_SUB: return (int)((unsigned)a - (unsigned)b);
-    case MAP_MUL: return (int)((unsigned)a * (unsigned)b);
-    case MAP_DIV: return divide_down(a, b);
-    case MAP_MOD: return b ? (int)((unsigned)a - (unsigned)divide_down(a, b) * (unsigned)b) : 0;
-    case MAP_NEGATE: return (int)(0u - (unsigned)a);
-    case MAP_NOT: return !a;
-    case MAP_LESS: return a < b;
-    case MAP_LESS_EQUAL: return a <= b;
-    case MAP_EQUAL: return a == b;
-    case MAP_NOT_EQUAL: return a != b;
-    case MAP_AND: return a && b;
-    case MAP_OR: return a || b;
-    case MAP_SELECT: return a ? b : c;
-    case MAP_ABS: return a < 0 ? (int)(0u - (unsigned)a) : a;
-    case MAP_SIGN: return (a > 0) - (a < 0);
-    case MAP_MIN: return a < b ? a : b;
-    default: return a > b ? a : b;
-    }
-}
-
 /* A number of either kind. */
 typedef union {
     float real;
@@ -125,7 +93,7 @@ static __device__ __forceinline__ cu_number apply(const cu_expression &m, const 
 {
     cu_number r;
     if (m.integer)
-        r.whole = whole_result(c[0], x.whole, y.whole, z.whole);
+        r.whole = map_whole_result(c[0], x.whole, y.whole, z.whole);
     else
         r.real = real_result(c[0], x.real, y.real, z.real);
     return r;
