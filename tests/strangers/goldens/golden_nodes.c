@@ -154,7 +154,7 @@ static kiln_status run_golden(const kiln_call *c)
             status = c->host->fail(c->ctx, KILN_ERR_INVALID, "golden '%s': dimension %u is %lld, not %lld", p->name, i,
                                    (long long)got.dim[i], (long long)want.dim[i]);
     if (status == KILN_OK) {
-        printf("golden %s %.1e\n", p->name, error_of(got.data, want.data, kit_count(&want)));
+        printf("\ngolden %s %.1e\n", p->name, error_of(got.data, want.data, kit_count(&want)));
         fflush(stdout);
     }
     c->host->unref(golden);
@@ -184,7 +184,7 @@ static const kiln_node dump_node = {
     KIT_NODE_FLAGS(KILN_NODE_OUTPUT, 1, "TestDump", "Dump", "test", "Writes a latent's numbers as they are."),
     KILN_ARRAY(in, dump_in), .run = run_dump};
 
-/* ---- TestBytes, TestText ---- */
+/* ---- TestBytes, TestText: a line of its own, whatever a progress line beside it has come to ---- */
 
 typedef struct {
     const char *name;
@@ -211,7 +211,7 @@ static kiln_status run_bytes(const kiln_call *c)
 static kiln_status run_text(const kiln_call *c)
 {
     const char *text = kit_values(c)->get_string(c->in[0], NULL);
-    printf("text %s %s\n", ((const name_params *)c->params)->name, text ? text : "");
+    printf("\ntext %s %s\n", ((const name_params *)c->params)->name, text ? text : "");
     fflush(stdout);
     return KILN_OK;
 }
