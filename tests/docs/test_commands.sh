@@ -21,7 +21,7 @@ filled() { # COMMAND MODE
     c=${c//<this repository>/\"$KILN_ROOT\"}; c=${c//\/path\/to\//\"\$PWD\"/}; c=${c//\/big\/disk/\"\$PWD\"/disk}
     c=${c//FILE.so/image-gain.so}; c=${c//FILE/workflows\/txt2img.yaml}; c=${c//PATH/workflows\/models\/shapes-sd1}
     c=${c//KEY/\"\$(newest_key)\"}
-    case $c in kiln\ samplers*) c=${c//NAME/euler} ;; *) c=${c//NAME/KSampler} ;; esac
+    case $c in kiln\ samplers*) c=${c//NAME/euler} ;; kiln\ ops*) c=${c//NAME/attention} ;; *) c=${c//NAME/KSampler} ;; esac
     c=${c//[\[\]]/}
     [ "$2" = clone ] || c=${c//build\/release\/kiln/kiln}
     c=${c/make install PREFIX/make install NVCC= PREFIX} # CUDA for all chips takes minutes
