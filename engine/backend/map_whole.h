@@ -1,6 +1,6 @@
-/* map_whole.h - map()'s operations on whole numbers of 32 bits, which wrap round; division and remainder round down, and
- * of zero give 0. C, C++ and CUDA: the CPU's and the GPU's kernels; the reference has them written differently. Layer:
- * backend.
+/* map_whole.h - map()'s operations on whole numbers of 32 bits, which wrap round; division and remainder round down,
+ * and of zero give 0. C, C++ and CUDA: the CPU's and the GPU's kernels; the reference has them written differently.
+ * Layer: backend.
  */
 #ifndef KILN_BACKEND_MAP_WHOLE_H
 #define KILN_BACKEND_MAP_WHOLE_H

@@ -123,7 +123,7 @@ RESAMPLE_FN double grid_inside(double v, int64_t n, int padding, int align_corne
         double low = align_corners ? 0 : -0.5, span = align_corners ? (double)(n - 1) : (double)n;
         if (span <= 0) return 0;
         double away = fabs(v - low), flips = floor(away / span), rest = away - flips * span;
-        v = fmod(flips, 2) == 0 ? rest + low : span - rest + low;
+        v = fmod(flips, 2.0) == 0 ? rest + low : span - rest + low;
     }
     return v > 0 ? v < (double)(n - 1) ? v : (double)(n - 1) : 0;
 }

@@ -109,7 +109,7 @@ static kiln_status sink_progress(void *self, uint64_t done, uint64_t total)
 {
     sink_state *s = self;
     int percent = total ? (int)((double)done / (double)total * 100) : 100;
-    if (s->shown && percent != s->last) fprintf(stderr, "\r%3d %%", percent);
+    if (s->shown && percent != s->last) print_text(stderr, "\r%3d %%", percent), print_flush(stderr);
     s->last = percent;
     return KILN_OK;
 }
@@ -191,7 +191,7 @@ static int quantize(const arguments *a, const quantize_setting *s, uint64_t thre
     if (status == KILN_OK) status = out_open(&self.file);
     if (status == KILN_OK) status = weights_quantize(&sink, w, s, &r, e);
     status = out_close(&self.file, status);
-    if (self.shown && self.last >= 0) fprintf(stderr, "\r     \r");
+    if (self.shown && self.last >= 0) print_raw(stderr, "\r     \r"), print_flush(stderr);
     if (status == KILN_OK) report(&r, s->dtype, a->operand[1]);
     pool_free(sink.pool);
     weights_unref(w);
