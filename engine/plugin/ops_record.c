@@ -36,7 +36,7 @@ static float plain_scale(const op *q, int32_t heads)
     return width > 0 ? (float)(1.0 / sqrt((double)width)) : 1;
 }
 
-/* Keys that a query sees: of a mask, all of it is read. */
+/* The second result: one number a sequence, head and query. */
 static void record_lse(kiln_program *p, kiln_t attention, kiln_t q, int32_t heads, kiln_t *lse)
 {
     const op *from = recorded(of(p), q);

@@ -192,7 +192,7 @@ typedef struct {
     uint32_t size;
     uint32_t rank;       /* 1 to 3                                                                 */
     int32_t stride[3];   /* 0 = 1                                                                  */
-    int32_t before[3];   /* padding, by dimension; both negative of none                           */
+    int32_t before[3];   /* padding before each dimension, 0 or more                               */
     int32_t after[3];    /* causal: before = dilation * (k - 1), after = 0                         */
     int32_t dilation[3]; /* 0 = 1                                                                  */
     int32_t groups;      /* 0 = 1                                                                  */
