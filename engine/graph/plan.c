@@ -64,12 +64,30 @@ static int is_outermost(const shape *s, uint32_t axis)
     return 1;
 }
 
+/* The state that a tensor is or shows a part of; 0: none. */
+static uint32_t state_of(const plan *p, uint32_t id)
+{
+    while (at(p, id)->kind == OP_STATE_WRITE || at(p, id)->kind == OP_SLICE || at(p, id)->kind == OP_RESHAPE)
+        id = at(p, id)->in[0];
+    return at(p, id)->kind == OP_STATE ? id : 0;
+}
+
+/* A part of a state that is written after this op: what the op saw has to be copied. */
+static int is_written_later(const plan *p, uint32_t id)
+{
+    uint32_t state = state_of(p, id);
+    for (uint32_t i = id + 1; state && i <= p->r->n; i++)
+        if (at(p, i)->kind == OP_STATE_WRITE && state_of(p, i) == state) return 1;
+    return 0;
+}
+
 /* A slice of columns, or of the outermost dimension; a reshape of something dense, or one that keeps the columns. */
 static void find_views(plan *p)
 {
     for (uint32_t id = 1; id <= p->r->n; id++) {
         const op *o = at(p, id);
         uint32_t from = o->n_in ? o->in[0] : 0;
+        if ((o->kind == OP_SLICE || o->kind == OP_RESHAPE) && is_written_later(p, id)) continue;
         if (o->kind == OP_SLICE && o->attr.slice.axis == o->shape.rank - 1) {
             make_view(p, id, from, o->attr.slice.start);
         } else if (o->kind == OP_SLICE && is_outermost(&o->shape, o->attr.slice.axis)) {

@@ -36,7 +36,8 @@ static kiln_value *tensor_of(kiln_ctx *c, kiln_states *s, const state_info *info
 kiln_value *ops_states_save(kiln_ctx *c, kiln_states *s)
 {
     error *e = ctx_error(c);
-    kiln_value *map = value_map();
+    kiln_value *map = s ? value_map() : NULL;
+    if (!s) return error_set(e, KILN_ERR_BUG, "no states to save"), NULL;
     if (!map) return error_set(e, KILN_ERR_NOMEM, "out of memory"), NULL;
     for (size_t i = 0; i < states_count(s); i++) {
         state_info info = states_at(s, i);
@@ -54,6 +55,7 @@ kiln_status ops_states_load(kiln_ctx *c, kiln_states *s, const kiln_value *v)
 {
     error *e = ctx_error(c);
     size_t n = value_kind(v) == KILN_V_MAP ? value_api.count(v) : 0;
+    if (!s) return error_set(e, KILN_ERR_BUG, "no states to load into");
     if (value_kind(v) != KILN_V_MAP) return error_set(e, KILN_ERR_INVALID, "saved states are a map of tensors");
     for (size_t i = 0; i < n; i++) {
         const char *name = "";

@@ -595,7 +595,7 @@ typedef struct {
     /* The state with x written from place `offset` of the axis on; what is recorded later reads it through the result,
      * what was recorded before reads it as it was. offset i32 [1], or, for axis 1, [dim 0]: one a sequence. What
      * reaches beyond the end goes round to the beginning (a ring). A negative one fails the run; on a device it writes
-     * nothing. x is converted to the state's type. */
+     * nothing. x is converted to the state's type. As an output a state is what it is when the run ends. */
     kiln_t (*state_write)(kiln_program *, kiln_t state, uint32_t axis, kiln_t offset, kiln_t x);
 
     /* [run] NULL with a message. `label` is for messages. The object ends with states_free, before the call that made
