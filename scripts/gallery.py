@@ -20,6 +20,7 @@ ROWS = [
     ("refined", "refined.yaml", {}),
     ("lora", "lora.yaml", {}),
     ("turbo", "turbo.yaml", {"seed": "2"}),
+    ("story", "story.yaml", {}),
     ("lora-stack", "lora-stack.yaml", {}),
     ("merge", "merge.yaml", {}),
     ("embedding", "embedding.yaml", {}),
@@ -42,7 +43,8 @@ def draw(kiln, workflow, settings, drawn, folder):
     command = [kiln, "run", f"workflows/{workflow}", "--quiet", "--out", folder]
     for name, value in settings.items():
         command += ["--set", f"{name}={drawn[value[1:]][0] if value.startswith('@') else value}"]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\n")[:-1]
+    written = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\n")
+    return [path for path in written if path.endswith(".png")]
 
 
 def tile(paths):

@@ -19,11 +19,29 @@
 #include "graph/op.h"
 #include "memory/device.h"
 
+/* How a weight that is computed from codes lies in files (weights/packed_rows.h). Kept so it is its rows one behind the
+ * other, then, from the next multiple of 16 bytes on, `scales` f32 for each row and, of nibbles, the 16 numbers. */
+typedef struct {
+    uint32_t coding; /* weights_coding; 0: in no such way */
+    uint32_t dtype;  /* of blocks and f8 */
+    int64_t rows, columns, row_bytes, scales, scale_columns;
+} stored_rows;
+static inline size_t stored_rows_scales_at(const stored_rows *r)
+{
+    return ((size_t)(r->rows * r->row_bytes) + 15) & ~(size_t)15;
+}
+static inline size_t stored_rows_codebook_at(const stored_rows *r)
+{
+    return stored_rows_scales_at(r) + (size_t)(r->rows * r->scales) * sizeof(float);
+}
+
 typedef struct {
     uint32_t dtype; /* 0: operand absent */
     shape shape;
-    int64_t ld;      /* elements between rows of the last dimension */
-    uint32_t weight; /* 1: a weight or constant: bytes known before the first run, may be packed */
+    int64_t ld;       /* elements between rows of the last dimension */
+    uint32_t weight;  /* 1: a weight or constant: bytes known before the first run, may be packed */
+    uint32_t stored;  /* of a weight of `dtype` f16: the f8 type that all of it lies in files as; 0: it does not */
+    stored_rows rows; /* of a weight of `dtype` f32 */
 } operand_desc;
 
 typedef struct {
@@ -37,13 +55,26 @@ typedef struct {
     operand_desc more[OP_MAX_MORE];
     uint32_t precision; /* KILN_F32: nothing but f32 arithmetic; KILN_BF16, KILN_F16: GEMMs of that type allowed,
                            summed in f32 */
+    uint32_t saturate;  /* 1: numbers beyond f16's range are stored in f16 as the ends of it */
 } op_desc;
+
+/* Does its store saturate? Of ops whose results may be beyond what they were made of. */
+static inline int op_saturates(const op_desc *d)
+{
+    static const unsigned char of[OP_KIND_COUNT] = {[OP_CONVERT] = 1, [OP_CONV2D] = 1,     [OP_LINEAR] = 1,
+                                                    [OP_MATMUL] = 1,  [OP_LINEAR_T] = 1,   [OP_GROUPED_LINEAR] = 1,
+                                                    [OP_CONV] = 1,    [OP_GROUP_NORM] = 1, [OP_LAYER_NORM] = 1,
+                                                    [OP_NORM] = 1,    [OP_ADD] = 1,        [OP_MUL] = 1,
+                                                    [OP_AFFINE] = 1,  [OP_ACT] = 1,        [OP_GEGLU] = 1,
+                                                    [OP_MAP] = 1};
+    return d->saturate && d->out.dtype == KILN_F16 && of[d->kind];
+}
 
 /* May the weight `i` be of a type that is stored by blocks? A kernel that cannot read it so takes it as f32. */
 static inline int op_reads_blocks(op_kind kind, uint32_t i)
 {
     return (kind == OP_EMBEDDING && i == 0) ||
-           ((kind == OP_LINEAR || kind == OP_LINEAR_T || kind == OP_GROUPED_LINEAR) && i == 1);
+           ((kind == OP_LINEAR || kind == OP_LINEAR_T || kind == OP_GROUPED_LINEAR || kind == OP_CONV2D) && i == 1);
 }
 
 typedef struct kernel kernel;
@@ -78,8 +109,10 @@ struct kernel {
     /* Per operand: the type from which packing is a plain copy of the tensor's bytes (they are packed_bytes then), so
      * that they may be read from the file straight to where the packed ones go; 0: none. */
     uint32_t pack_copies[OP_MAX_IN];
+    uint8_t pack_rows_as[OP_MAX_IN]; /* 1: packed is what in[i].rows says; pack() is not called */
     /* Fills dst, packed_bytes of HOST memory, which is then copied to the device as it is.
-     * src: the dense tensor in f32 | f16 | bf16 as `src_dtype`, any alignment; its shape is in[i].shape. */
+     * src: the dense tensor in f32 | f16 | bf16 as `src_dtype`, or in pack_copies' type, any alignment; its shape is
+     * in[i].shape. */
     kiln_status (*pack)(const kernel *, uint32_t operand, const void *src, uint32_t src_dtype, void *dst, pool *,
                         error *);
     /* Host devices: what packing an operand takes beside its source and dst, for each of at most pack_tiles workers (0:

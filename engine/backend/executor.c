@@ -5,11 +5,58 @@
 #include "base/memory_alloc.h"
 #include "base/str.h"
 #include "tensor/dtype.h"
+#include "weights/packed_rows.h"
 
 #include <assert.h>
 #include <string.h>
 
 /* ---- kernels ---- */
+
+/* The f8 type of all of a leaf, where its bytes are what it is; or 0. */
+static uint32_t stored_f8(const executor *x, const op *leaf)
+{
+    uint32_t type = 0;
+    for (uint32_t i = 0; i < (leaf->n_part ? leaf->n_part : 1) && leaf->kind == OP_WEIGHT; i++) {
+        const op *part = leaf->n_part ? &x->r->op[leaf->part[i] - 1] : leaf;
+        kiln_weight_info info = {.size = sizeof info};
+        if (!weights_bytes(part->set, part->name, &info) || !dtype_is_f8(info.dtype)) return 0;
+        if (type && info.dtype != type) return 0;
+        type = info.dtype;
+    }
+    return type;
+}
+
+static int same_codes(const weights_rows *a, const weights_rows *b)
+{
+    int same = a->coding == b->coding && a->dtype == b->dtype && a->columns == b->columns &&
+               a->scale_columns == b->scale_columns;
+    for (size_t i = 0; same && i < sizeof a->codebook / sizeof a->codebook[0]; i++)
+        same = a->codebook[i] == b->codebook[i];
+    return same;
+}
+
+/* How all of a leaf's parts lie as codes; .coding 0: they do not, or in several ways. */
+static stored_rows rows_of_leaf(const executor *x, const op *leaf)
+{
+    stored_rows rows = {0};
+    weights_rows first, r;
+    for (uint32_t i = 0; i < (leaf->n_part ? leaf->n_part : 1); i++) {
+        const op *part = leaf->n_part ? &x->r->op[leaf->part[i] - 1] : leaf;
+        kiln_weight_info info = {.size = sizeof info};
+        if (weights_bytes(part->set, part->name, &info) || !weights_rows_of(part->set, part->name, &r))
+            return (stored_rows){0};
+        if (!i) first = r;
+        if (!same_codes(&r, &first)) return (stored_rows){0};
+        rows = (stored_rows){.coding = r.coding,
+                             .dtype = r.dtype,
+                             .rows = rows.rows + (int64_t)r.rows,
+                             .columns = (int64_t)r.columns,
+                             .row_bytes = (int64_t)r.row_bytes,
+                             .scales = (int64_t)weights_scales_of(&r),
+                             .scale_columns = (int64_t)r.scale_columns};
+    }
+    return rows;
+}
 
 static operand_desc describe(const executor *x, uint32_t id)
 {
@@ -17,7 +64,11 @@ static operand_desc describe(const executor *x, uint32_t id)
     if (!id) return (operand_desc){0};
     const op *o = &x->r->op[id - 1];
     const placement *p = &x->plan.place[id];
-    return (operand_desc){.dtype = p->dtype, .shape = o->shape, .ld = p->ld, .weight = p->kind == PLACE_WEIGHT};
+    int weight = p->kind == PLACE_WEIGHT;
+    uint32_t stored = weight && p->dtype == KILN_F16 ? stored_f8(x, o) : 0;
+    operand_desc d = {.dtype = p->dtype, .shape = o->shape, .ld = p->ld, .weight = weight, .stored = stored};
+    if (weight && p->dtype == KILN_F32 && o->kind == OP_WEIGHT) d.rows = rows_of_leaf(x, o);
+    return d;
 }
 
 static void describe_op(const executor *x, uint32_t i, op_desc *d)
@@ -29,7 +80,8 @@ static void describe_op(const executor *x, uint32_t i, op_desc *d)
                    .epilogue = o->epilogue,
                    .n_in = o->n_in,
                    .out = describe(x, i + 1),
-                   .precision = o->precision};
+                   .precision = o->precision,
+                   .saturate = o->saturate};
     for (uint32_t k = 0; k < o->n_in; k++) d->in[k] = describe(x, o->in[k]);
     for (uint32_t k = 0; k < OP_MAX_MORE; k++) {
         d->more[k] = describe(x, x->step[i].more[k]);
@@ -54,6 +106,36 @@ static int is_in_place(const executor *x, uint32_t i)
     return 1;
 }
 
+static size_t packed_bytes_of(const step *s, uint32_t k)
+{
+    const operand_desc *d = &s->desc.in[k];
+    return s->kernel->packed_bytes[k] ? s->kernel->packed_bytes[k]
+                                      : (size_t)shape_count(&d->shape) * dtype_size(d->dtype);
+}
+
+static int same_leaf(const op *a, const op *b)
+{
+    return a == b || (a->kind == OP_WEIGHT && b->kind == OP_WEIGHT && a->set == b->set && !a->n_part && !b->n_part &&
+                      shape_equal(&a->shape, &b->shape) && strcmp(a->name, b->name) == 0);
+}
+
+/* 1: an op before this one has the same weight in the same form: there is one copy of it. */
+static int is_counted(const executor *x, uint32_t i, uint32_t k)
+{
+    const step *s = &x->step[i];
+    const op *leaf = &x->r->op[x->r->op[i].in[k] - 1];
+    size_t bytes = packed_bytes_of(s, k);
+    for (uint32_t j = 0; j <= i; j++) {
+        const step *t = &x->step[j];
+        for (uint32_t m = 0; t->kernel && m < (j == i ? k : t->desc.n_in); m++)
+            if (t->desc.in[m].weight && packed_bytes_of(t, m) == bytes &&
+                strcmp(t->kernel->pack_form[m], s->kernel->pack_form[k]) == 0 &&
+                same_leaf(leaf, &x->r->op[x->r->op[j].in[m] - 1]))
+                return 1;
+    }
+    return 0;
+}
+
 static kiln_status prepare(executor *x, uint32_t i, const backend *b, error *e)
 {
     step *s = &x->step[i];
@@ -75,10 +157,7 @@ static kiln_status prepare(executor *x, uint32_t i, const backend *b, error *e)
     x->waits |= s->kernel->waits;
     if (s->kernel->scratch_bytes > x->scratch_bytes) x->scratch_bytes = s->kernel->scratch_bytes;
     for (uint32_t k = 0; k < s->desc.n_in; k++)
-        if (s->desc.in[k].weight)
-            x->weight_bytes += s->kernel->packed_bytes[k]
-                                   ? s->kernel->packed_bytes[k]
-                                   : (size_t)shape_count(&s->desc.in[k].shape) * dtype_size(s->desc.in[k].dtype);
+        if (s->desc.in[k].weight && !is_counted(x, i, k)) x->weight_bytes += packed_bytes_of(s, k);
     return KILN_OK;
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/memory_alloc.h"
 #include "tensor/dtype.h"
+#include "weights/packed_rows.h"
 
 #include <assert.h>
 #include <string.h>
@@ -41,8 +42,8 @@ static uint32_t stored_type(const packing *p)
     for (uint32_t i = 0; i < n_parts(p); i++) {
         kiln_weight_info info = {.size = sizeof info};
         if (!weights_bytes(part_of(p, i)->set, part_of(p, i)->name, &info) || (dtype && info.dtype != dtype)) return 0;
-        if (dtype_is_f8(info.dtype)) return 0;
-        if (dtype_is_block(info.dtype) && p->s->kernel->pack_copies[p->operand] != info.dtype) return 0;
+        int coded = dtype_is_f8(info.dtype) || dtype_is_block(info.dtype);
+        if (coded && p->s->kernel->pack_copies[p->operand] != info.dtype) return 0;
         dtype = info.dtype;
     }
     return dtype;
@@ -247,6 +248,26 @@ static kiln_status pack_from(const packing *p, const void *src, uint32_t dtype, 
                                        : dtype_convert(dst, d->dtype, src, dtype, (size_t)shape_count(&d->shape));
 }
 
+/* Rows as they are stored, their scales behind them; see stored_rows. */
+static kiln_status fill_rows(const packing *p, int look, void *dst, error *e)
+{
+    const stored_rows *to = &p->s->desc.in[p->operand].rows;
+    char *codes = dst;
+    float *scale = (float *)(void *)(codes + stored_rows_scales_at(to));
+    if (look) TRY(scan(p, e));
+    for (uint32_t i = 0; i < n_parts(p); i++) {
+        weights_rows r;
+        if (!weights_rows_of(part_of(p, i)->set, part_of(p, i)->name, &r))
+            return error_set(e, KILN_ERR_BUG, "rows are not as they were when the program was planned");
+        TRY(weights_rows_read(&r, 0, r.rows, codes, p->pool, e));
+        TRY(weights_row_scales(&r, 0, r.rows, scale, e));
+        codes += r.rows * r.row_bytes, scale += r.rows * weights_scales_of(&r);
+        if (to->coding == WEIGHTS_NIBBLES)
+            memcpy((char *)dst + stored_rows_codebook_at(to), r.codebook, sizeof r.codebook);
+    }
+    return KILN_OK;
+}
+
 /* What was packed was read from files that are still what its identity says. */
 static kiln_status unchanged(const packing *p, error *e)
 {
@@ -346,8 +367,18 @@ static kiln_status fill_from_file(const packing *p, int look, void *dst, error *
     return status;
 }
 
+static kiln_status fill_rows_checked(const packing *p, int look, void *dst, error *e)
+{
+    error why = {0};
+    kiln_status status = fill_rows(p, look, dst, &why);
+    release_pages(p);
+    TRY(unchanged(p, e)); /* before any fault found in such bytes is reported */
+    return status == KILN_OK ? status : error_set(e, status, "%s", why.message);
+}
+
 static kiln_status fill(const packing *p, int look, void *dst, error *e)
 {
+    if (p->s->kernel->pack_rows_as[p->operand]) return fill_rows_checked(p, look, dst, e);
     if (p->leaf->kind == OP_CONSTANT) return pack_from(p, p->leaf->constant, p->leaf->dtype, NULL, dst, e);
     return residency_device(p->x->residency)->table->asynchronous ? fill_from_file(p, look, dst, e)
                                                                   : fill_from_map(p, look, dst, e);

@@ -550,6 +550,7 @@ kiln_status program_estimate_with(kiln_program *p, const program_binds *binds, e
 {
     binding b;
     if (!p->planned) return error_set(e, KILN_ERR_BUG, "program '%s' is run before it is planned", p->r.name);
+    if (binds->states) TRY(states_place(binds->states, p->rt, e));
     int whole = binding_make(&b, p, binds);
     pthread_mutex_lock(&p->rt->lock);
     kiln_status status = whole ? estimate_locked(&b, e) : error_set(e, KILN_ERR_NOMEM, "out of memory");
@@ -575,6 +576,7 @@ kiln_status program_run_with(kiln_program *p, const program_binds *binds, int (*
     binding b;
     error first = {0};
     if (!p->planned) return error_set(e, KILN_ERR_BUG, "program '%s' is run before it is planned", p->r.name);
+    if (binds->states) TRY(states_place(binds->states, p->rt, e));
     if (!binding_make(&b, p, binds)) return binding_free(&b), error_set(e, KILN_ERR_NOMEM, "out of memory");
     pthread_mutex_lock(&p->rt->lock);
     kiln_status status = run_locked(&b, cancelled, arg, &first);

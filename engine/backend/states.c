@@ -18,6 +18,7 @@ typedef struct {
     atomic_uint refs;
     size_t bytes;
     void *data;
+    int unplaced; /* in plain host memory, on no account */
 } state_memory;
 
 typedef struct {
@@ -29,12 +30,26 @@ typedef struct {
 
 struct kiln_states {
     atomic_uint refs;
-    runtime *rt;
+    _Atomic(runtime *) rt; /* NULL: unplaced, made where nothing computes */
     int counts;
     char label[64];
     state *state;
     size_t n, capacity;
 };
+
+/* What is locked is the runtime, or, for an unplaced object, which has none, all of those. */
+static pthread_mutex_t unplaced = PTHREAD_MUTEX_INITIALIZER;
+
+static runtime *lock(const kiln_states *s)
+{
+    pthread_mutex_lock(&unplaced);
+    runtime *rt = s->rt;
+    if (!rt) return NULL;
+    pthread_mutex_unlock(&unplaced);
+    pthread_mutex_lock(&rt->lock);
+    return rt;
+}
+static void unlock(runtime *locked) { pthread_mutex_unlock(locked ? &locked->lock : &unplaced); }
 
 /* ---- memory: with the runtime's lock ---- */
 
@@ -58,7 +73,10 @@ static void give(const kiln_states *s, size_t bytes, void *data)
 static void drop(const kiln_states *s, state_memory *m)
 {
     if (!m || atomic_fetch_sub(&m->refs, 1) != 1) return;
-    give(s, m->bytes, m->data);
+    if (m->unplaced)
+        mem_free(m->data);
+    else
+        give(s, m->bytes, m->data);
     mem_free(m);
 }
 
@@ -69,17 +87,17 @@ typedef enum { IN, OUT } direction;
 /* Between dense host memory (NULL: zeros) and a buffer, by pieces of page-locked memory. */
 static kiln_status transfer(const kiln_states *s, state_memory *m, void *host, direction way, error *e)
 {
-    const device_table *t = s->rt->device->table;
-    device_stream *stream = residency_stream(s->rt->residency);
     void *piece = NULL;
     if (s->counts) return KILN_OK;
-    if (!is_far(s)) {
+    if (m->unplaced || !is_far(s)) {
         if (!host)
             memset(m->data, 0, m->bytes);
         else
             memcpy(way == IN ? m->data : host, way == IN ? host : m->data, m->bytes);
         return KILN_OK;
     }
+    const device_table *t = s->rt->device->table;
+    device_stream *stream = residency_stream(s->rt->residency);
     TRY(t->host_alloc(s->rt->device, m->bytes < PIECE ? m->bytes : PIECE, &piece, e));
     kiln_status status = KILN_OK;
     for (size_t at = 0; at < m->bytes && status == KILN_OK; at += PIECE) {
@@ -96,32 +114,45 @@ static kiln_status transfer(const kiln_states *s, state_memory *m, void *host, d
     return status;
 }
 
+static kiln_status take_unplaced(const kiln_states *s, size_t bytes, void **out, error *e)
+{
+    *out = s->counts ? NULL : mem_alloc(bytes ? bytes : 1);
+    return *out || s->counts ? KILN_OK : error_set(e, KILN_ERR_NOMEM, "out of memory for the state of %s", s->label);
+}
+
 static kiln_status memory_new(const kiln_states *s, size_t bytes, state_memory **out, error *e)
 {
     state_memory *m = mem_calloc(1, sizeof *m);
     if (!m) return error_set(e, KILN_ERR_NOMEM, "out of memory for the state of %s", s->label);
     atomic_init(&m->refs, 1);
     m->bytes = bytes;
-    kiln_status status = take(s, bytes, &m->data, e);
+    m->unplaced = !s->rt;
+    kiln_status status = s->rt ? take(s, bytes, &m->data, e) : take_unplaced(s, bytes, &m->data, e);
     if (status == KILN_OK) return *out = m, KILN_OK;
     mem_free(m);
+    return status;
+}
+
+/* The same contents in memory that nobody else has. */
+static kiln_status renew(const kiln_states *s, state *x, error *e)
+{
+    state_memory *copy = NULL;
+    int far = !x->memory->unplaced && s->rt && is_far(s);
+    TRY(memory_new(s, x->memory->bytes, &copy, e));
+    void *host = s->counts ? NULL : far ? mem_alloc(copy->bytes) : x->memory->data;
+    kiln_status status = host || s->counts ? KILN_OK : error_set(e, KILN_ERR_NOMEM, "out of memory for a copied state");
+    if (status == KILN_OK && far && host) status = transfer(s, x->memory, host, OUT, e);
+    if (status == KILN_OK && host) status = transfer(s, copy, host, IN, e);
+    if (far) mem_free(host);
+    drop(s, status == KILN_OK ? x->memory : copy);
+    if (status == KILN_OK) x->memory = copy;
     return status;
 }
 
 /* A buffer that nobody else has: a shared one is copied. */
 static kiln_status own(const kiln_states *s, state *x, error *e)
 {
-    state_memory *copy = NULL;
-    if (atomic_load(&x->memory->refs) == 1) return KILN_OK;
-    TRY(memory_new(s, x->memory->bytes, &copy, e));
-    void *host = s->counts ? NULL : is_far(s) ? mem_alloc(copy->bytes) : x->memory->data;
-    kiln_status status = host || s->counts ? KILN_OK : error_set(e, KILN_ERR_NOMEM, "out of memory for a copied state");
-    if (status == KILN_OK && is_far(s) && host) status = transfer(s, x->memory, host, OUT, e);
-    if (status == KILN_OK && host) status = transfer(s, copy, host, IN, e);
-    if (is_far(s)) mem_free(host);
-    drop(s, status == KILN_OK ? x->memory : copy);
-    if (status == KILN_OK) x->memory = copy;
-    return status;
+    return atomic_load(&x->memory->refs) == 1 ? KILN_OK : renew(s, x, e);
 }
 
 /* ---- the object ---- */
@@ -131,7 +162,8 @@ kiln_states *states_new(runtime *rt, const char *label, int counts, error *e)
     kiln_states *s = mem_calloc(1, sizeof *s);
     if (!s) return error_set(e, KILN_ERR_NOMEM, "out of memory"), NULL;
     atomic_init(&s->refs, 1);
-    s->rt = rt, s->counts = counts;
+    s->rt = rt;
+    s->counts = counts;
     snprintf(s->label, sizeof s->label, "%s", label && label[0] ? label : "a program");
     return s;
 }
@@ -159,11 +191,30 @@ void states_unref(kiln_states *s)
 
 void states_clear(kiln_states *s, const char *name)
 {
-    pthread_mutex_lock(&s->rt->lock);
-    if (is_far(s) && !s->counts) s->rt->device->table->sync(s->rt->device, residency_stream(s->rt->residency), NULL);
+    runtime *locked = lock(s);
+    if (s->rt && is_far(s) && !s->counts)
+        s->rt->device->table->sync(s->rt->device, residency_stream(s->rt->residency), NULL);
     for (size_t i = s->n; i-- > 0;)
         if (!name || strcmp(s->state[i].name, name) == 0) forget(s, i);
-    pthread_mutex_unlock(&s->rt->lock);
+    unlock(locked);
+}
+
+kiln_status states_place(kiln_states *s, runtime *rt, error *e)
+{
+    kiln_status status = KILN_OK;
+    if (s->rt) return KILN_OK;
+    pthread_mutex_lock(&unplaced);
+    if (!s->rt) {
+        pthread_mutex_lock(&rt->lock);
+        kiln_states there = {.rt = rt, .counts = s->counts};
+        snprintf(there.label, sizeof there.label, "%s", s->label);
+        for (size_t i = 0; i < s->n && status == KILN_OK; i++)
+            if (s->state[i].memory->unplaced) status = renew(&there, &s->state[i], e);
+        if (status == KILN_OK) s->rt = rt;
+        pthread_mutex_unlock(&rt->lock);
+    }
+    pthread_mutex_unlock(&unplaced);
+    return status;
 }
 
 static char *copied(const char *text)
@@ -178,7 +229,7 @@ kiln_states *states_fork(kiln_states *s, error *e)
 {
     kiln_states *f = states_new(s->rt, s->label, s->counts, e);
     if (!f) return NULL;
-    pthread_mutex_lock(&s->rt->lock);
+    runtime *locked = lock(s);
     int whole = array_reserve(&f->state, &f->capacity, s->n, sizeof *f->state);
     for (size_t i = 0; whole && i < s->n; i++) {
         state *x = &f->state[f->n];
@@ -188,7 +239,7 @@ kiln_states *states_fork(kiln_states *s, error *e)
         atomic_fetch_add(&x->memory->refs, 1);
         f->n++;
     }
-    pthread_mutex_unlock(&s->rt->lock);
+    unlock(locked);
     if (whole) return f;
     states_unref(f);
     return error_set(e, KILN_ERR_NOMEM, "out of memory for the fork of a state"), NULL;
@@ -249,22 +300,22 @@ static kiln_status find_or_make(kiln_states *s, const state_info *info, state **
 
 kiln_status states_read(kiln_states *s, const char *name, void *dst, error *e)
 {
-    pthread_mutex_lock(&s->rt->lock);
+    runtime *locked = lock(s);
     state *x = find(s, name);
     kiln_status status =
         x ? transfer(s, x->memory, dst, OUT, e) : error_set(e, KILN_ERR_INVALID, "there is no state '%s'", name);
-    pthread_mutex_unlock(&s->rt->lock);
+    unlock(locked);
     return status;
 }
 
 kiln_status states_write(kiln_states *s, const state_info *info, const void *src, error *e)
 {
     state *x = NULL;
-    pthread_mutex_lock(&s->rt->lock);
+    runtime *locked = lock(s);
     kiln_status status = find_or_make(s, info, &x, e);
     if (status == KILN_OK) status = own(s, x, e);
     if (status == KILN_OK) status = transfer(s, x->memory, (void *)(uintptr_t)src, IN, e);
-    pthread_mutex_unlock(&s->rt->lock);
+    unlock(locked);
     return status;
 }
 

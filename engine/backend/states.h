@@ -10,8 +10,10 @@
 
 #include "backend/runtime.h"
 
-/* `counts`: of an estimate: buffers are on the account and nowhere else. */
+/* `counts`: of an estimate: buffers are on the account and nowhere else. rt NULL: nothing computes there; the object is
+ * filled and handed on, and states_place() brings it to the device before it is used. */
 kiln_states *states_new(runtime *rt, const char *label, int counts, error *e);
+kiln_status states_place(kiln_states *s, runtime *rt, error *e);
 kiln_states *states_ref(kiln_states *s);
 void states_unref(kiln_states *s);
 /* NULL without memory. */

@@ -1,10 +1,10 @@
 /* check_op.c - see check_op.h. Each example of the op is recorded, and run on the processor by 1 to 4 threads, in each
  * of its types, with guards round what it writes and operands that must stay as they are; what it computes is held
- * against its reference on the same numbers.
+ * against its reference on the same numbers. On a device that was asked for, a program of the op alone does the same.
  */
 #include "cli/check_op.h"
 
-#include "backend/backend.h"
+#include "backend/runtime.h"
 #include "base/memory_alloc.h"
 #include "base/print.h"
 #include "graph/custom.h"
@@ -21,6 +21,7 @@ typedef struct {
     const kiln_op_kind *kind;
     const kiln_op_example *example;
     FILE *to;
+    const check_device *on; /* NULL: the processor alone */
     check_counts counts;
     recording r;
     kiln_t out[KILN_OP_RESULTS];
@@ -85,22 +86,27 @@ static int fill(const check *c, uint32_t i, uint32_t dtype, uint32_t rounded, si
 
 static const op *made(const check *c, uint32_t i) { return recorded(&c->r, c->out[i]); }
 
-static int record(check *c, uint32_t precision)
+static int record_into(check *c, recording *r, uint32_t precision, kiln_t out[KILN_OP_RESULTS])
 {
     kiln_t x[KILN_OP_OPERANDS] = {{0}};
     char name[16];
     const kiln_op_example *x_of = c->example;
-    error e = {0};
-    if (recording_init(&c->r, c->kind->name, precision, &e) != KILN_OK) return failed(c, "record", "%s", e.message);
     for (uint32_t i = 0; i < x_of->n_in; i++) {
         const kiln_op_operand *o = &x_of->in[i];
         snprintf(name, sizeof name, "x%u", i);
         if (o->dtype)
-            x[i] = record_input(&c->r, name, o->dtype == KILN_I32 ? (uint32_t)KILN_I32 : precision, o->rank, o->dim);
+            x[i] = record_input(r, name, o->dtype == KILN_I32 ? (uint32_t)KILN_I32 : precision, o->rank, o->dim);
     }
     custom_what what = {.kind = c->kind, .attributes = x_of->attributes, .attribute_bytes = x_of->attribute_bytes};
-    c->out[0] = record_custom(&c->r, &what, x, x_of->n_in, c->out + 1);
-    return c->r.failure.status == KILN_OK ? 1 : failed(c, "shape", "%s", c->r.failure.message);
+    out[0] = record_custom(r, &what, x, x_of->n_in, out + 1);
+    return r->failure.status == KILN_OK ? 1 : failed(c, "shape", "%s", r->failure.message);
+}
+
+static int record(check *c, uint32_t precision)
+{
+    error e = {0};
+    if (recording_init(&c->r, c->kind->name, precision, &e) != KILN_OK) return failed(c, "record", "%s", e.message);
+    return record_into(c, &c->r, precision, c->out);
 }
 
 static operand_desc dense(const op *o)
@@ -276,13 +282,70 @@ static int run_threads(check *c, uint32_t type, const op_desc *reference, const 
     return fine;
 }
 
+/* ---- on a device: a program of it alone, as a run has it ---- */
+
+static kiln_bind bound(const char *name, const operand_desc *d, void *data)
+{
+    return (kiln_bind)KILN_BIND(name, {.size = sizeof(kiln_tensor),
+                                       .dtype = d->dtype,
+                                       .device = KILN_CPU,
+                                       .rank = d->shape.rank,
+                                       .dim = d->shape.dim,
+                                       .data = data});
+}
+
+static kiln_status run_program(kiln_program *p, const op_desc *d, const buffers *b, error *e)
+{
+    static const char *const in_name[KILN_OP_OPERANDS] = {"x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7"};
+    static const char *const out_name[KILN_OP_RESULTS] = {"y0", "y1", "y2"};
+    kiln_bind in[KILN_OP_OPERANDS], out[KILN_OP_RESULTS];
+    size_t n_in = 0;
+    TRY(program_plan(p, e));
+    for (uint32_t i = 0; i < d->n_in; i++)
+        if (d->in[i].dtype) in[n_in++] = bound(in_name[i], &d->in[i], b->in[i]);
+    for (uint32_t i = 0; i <= d->n_more; i++)
+        out[i] = bound(out_name[i], i ? &d->more[i - 1] : &d->out, (char *)b->out[i] + GUARD);
+    return program_run(p, in, n_in, out, d->n_more + 1, NULL, NULL, e);
+}
+
+static kiln_status on_device(check *c, uint32_t type, const op_desc *d, const buffers *b, error *e)
+{
+    runtime *rt = runtime_new(
+        &(runtime_setting){
+            .backend = c->on->backend, .device_index = c->on->index, .threads = 1, .precision = type, .no_graphs = 1},
+        e);
+    kiln_program *p = rt ? program_new(rt, c->kind->name, type, e) : NULL;
+    kiln_t out[KILN_OP_RESULTS] = {{0}};
+    char name[] = "y0";
+    kiln_status status = p ? KILN_OK : KILN_ERR_UNSUPPORTED;
+    if (p && !record_into(c, program_recording(p), type, out)) status = KILN_ERR_INVALID;
+    for (uint32_t i = 0; status == KILN_OK && i <= d->n_more; i++, name[1]++)
+        record_output(program_recording(p), name, out[i]);
+    if (status == KILN_OK) status = run_program(p, d, b, e);
+    if (p) program_free(p);
+    if (rt) runtime_free(rt);
+    return status;
+}
+
+static void check_on_device(check *c, uint32_t type, const op_desc *reference, const buffers *wanted)
+{
+    const char *test = type == KILN_F32 ? "device f32" : "device bf16";
+    op_desc d = describe(c);
+    buffers b = {{0}, {0}, {0}, {0}};
+    error e = {0};
+    int fine = buffers_make(c, &d, type, &b) && on_device(c, type, &d, &b, &e) == KILN_OK;
+    if (!fine) failed(c, test, "%s", e.message[0] ? e.message : "it could not be run");
+    if (fine && compare(c, test, &d, &b, reference, wanted)) c->counts.passed++;
+    buffers_free(&b);
+}
+
 static void check_type(check *c, uint32_t type)
 {
     op_desc d;
     buffers wanted = {{0}, {0}, {0}, {0}};
     if (run_reference(c, type, &d, &wanted)) {
         recording kept = c->r; /* d's attributes lie in it */
-        if (record(c, type)) run_threads(c, type, &d, &wanted);
+        if (record(c, type) && run_threads(c, type, &d, &wanted) && c->on) check_on_device(c, type, &d, &wanted);
         recording_free(&c->r);
         c->r = kept;
     }
@@ -327,9 +390,9 @@ static int example_is_sound(check *c)
     return 1;
 }
 
-check_counts check_op(const kiln_op_kind *kind, FILE *to)
+check_counts check_op(const kiln_op_kind *kind, const check_device *on, FILE *to)
 {
-    check c = {.kind = kind, .to = to};
+    check c = {.kind = kind, .on = on, .to = to};
     kiln_op_kind known;
     KILN_READ(&known, kind, absolute);
     if (!KILN_HAS(kiln_op_kind, kind, example_stride) || !kind->n_example)
@@ -341,6 +404,8 @@ check_counts check_op(const kiln_op_kind *kind, FILE *to)
         if (kind->expression || kind->types >> KILN_BF16 & 1) check_type(&c, KILN_BF16);
         check_left_out(&c);
     }
-    if (!c.counts.failed) print_text(to, "  ok   %-14s %u examples, against its reference\n", "op", kind->n_example);
+    if (!c.counts.failed)
+        print_text(to, "  ok   %-14s %u examples, against its reference%s%s\n", "op", kind->n_example,
+                   on ? ", also on " : "", on ? on->name : "");
     return c.counts;
 }

@@ -2,10 +2,18 @@
 #ifndef KILN_CLI_CHECK_OP_H
 #define KILN_CLI_CHECK_OP_H
 
+#include "backend/backend.h"
 #include "cli/check_node.h"
 #include "kiln/ops.h"
 
-/* Prints "ok" and "FAIL test: what" lines. */
-check_counts check_op(const kiln_op_kind *kind, FILE *to);
+/* A device on which it is tried too. */
+typedef struct {
+    const char *name; /* as it was asked for */
+    const backend *backend;
+    unsigned index;
+} check_device;
+
+/* Prints "ok" and "FAIL test: what" lines. on NULL: the processor alone. */
+check_counts check_op(const kiln_op_kind *kind, const check_device *on, FILE *to);
 
 #endif

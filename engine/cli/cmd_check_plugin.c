@@ -1,5 +1,6 @@
 /* cmd_check_plugin.c - `kiln check-plugin FILE.so ...`: checks a plugin's table, and each node in a process of its own.
  */
+#include "backend/choose.h"
 #include "base/file.h"
 #include "base/memory_alloc.h"
 #include "base/print.h"
@@ -22,8 +23,12 @@
 
 enum { NODE_SECONDS = 120 };
 
+static const option options[] = {
+    {"--device", 0, "NAME", "try its ops on this device too: cuda, cuda:1, reference", 0},
+};
+
 static const manual help = {
-    .usage = "kiln check-plugin FILE.so ...",
+    .usage = "kiln check-plugin FILE.so ... [--device NAME]",
     .about =
         "Tries to catch a plugin breaking the contract of kiln/plugin.h: its table; then each node, with made-up "
         "inputs, its\n"
@@ -31,8 +36,10 @@ static const manual help = {
         "progress(), and with each allocation failing. Nodes that need a model or a file are not run.\n"
         "Each op that it registers is tried on its own examples against its own reference: in each of its types, with "
         "1 to 4\n"
-        "threads, guards round its results, and operands left out.\n"
+        "threads, guards round its results, and operands left out; with --device on that device too, by its cuda().\n"
         "Exit status 1 when something was found.",
+    .options = options,
+    .n_options = sizeof options / sizeof options[0],
     .examples = "  kiln check-plugin ./image-gain.so\n",
 };
 
@@ -47,6 +54,7 @@ typedef struct {
     const node_info *node;
     const kiln_op_kind *op; /* NULL: the node */
     const char *folder;
+    const check_device *on; /* of an op */
 } trial;
 
 /* In a child process: checks it and sends the counts through the pipe. */
@@ -61,7 +69,7 @@ static void child(const trial *t, int fd)
     setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
     alarm(NODE_SECONDS);
     crash_report_end(); /* the parent reports how this process ended */
-    check_counts counts = t->op ? check_op(t->op, stdout) : check_node(t->node, t->folder, stdout);
+    check_counts counts = t->op ? check_op(t->op, t->on, stdout) : check_node(t->node, t->folder, stdout);
     print_flush(stdout);
     _exit(write(fd, &counts, sizeof counts) == sizeof counts ? 0 : 2);
 }
@@ -120,7 +128,7 @@ static check_counts check_loaded(const plugin_info *p)
     return counts;
 }
 
-static int check_file(const char *path, const char *folder)
+static int check_file(const char *path, const char *folder, const check_device *on)
 {
     error e = {0};
     check_counts total = {0, 0};
@@ -144,7 +152,7 @@ static int check_file(const char *path, const char *folder)
             print_text(stdout, "node %s\n", n->node->type), try_one(&(trial){.node = n, .folder = folder}, &total);
     }
     for (const kiln_op_kind *k; (k = op_kind_of(p->id, ops)) != NULL; ops++)
-        print_text(stdout, "op %s\n", k->name), try_one(&(trial){.op = k, .folder = folder}, &total);
+        print_text(stdout, "op %s\n", k->name), try_one(&(trial){.op = k, .folder = folder, .on = on}, &total);
     print_text(stdout, "  %s: %zu checks passed, %zu failed; %zu of %zu nodes run", p->id, total.passed, total.failed,
                p->n_node - left, p->n_node);
     if (ops) print_text(stdout, ", %zu ops", ops);
@@ -162,10 +170,14 @@ int cmd_check_plugin(int argc, char **argv)
     int status = EXIT_DONE;
     const char *tmp = getenv("TMPDIR");
     str folder = {0};
+    check_device on = {0};
+    error e = {0};
     if (!arguments_read(&a, &help, argc, argv)) return EXIT_BAD_INPUT;
     if (a.help) return manual_print(&help), EXIT_DONE;
     if (!a.n_operand)
         return print_text(stderr, "kiln check-plugin: which file? usage: %s\n", help.usage), EXIT_BAD_INPUT;
+    if ((on.name = argument(&a, "--device")) && backend_choose(on.name, &on.backend, &on.index, &e) != KILN_OK)
+        return print_text(stderr, "kiln check-plugin: --device: %s\n", e.message), EXIT_BAD_INPUT;
     for (size_t i = 0; i < a.n_operand; i++)
         if (!file_exists(a.operand[i]))
             return print_text(stderr, "kiln check-plugin: there is no file '%s'\n", a.operand[i]), EXIT_BAD_INPUT;
@@ -173,7 +185,7 @@ int cmd_check_plugin(int argc, char **argv)
     if (folder.failed || !mkdtemp(folder.data))
         return print_text(stderr, "kiln check-plugin: no temporary folder: %s\n", strerror(errno)), EXIT_RUN_FAILED;
     for (size_t i = 0; i < a.n_operand; i++)
-        if (check_file(a.operand[i], folder.data) != EXIT_DONE) status = EXIT_RUN_FAILED;
+        if (check_file(a.operand[i], folder.data, on.name ? &on : NULL) != EXIT_DONE) status = EXIT_RUN_FAILED;
     nftw(folder.data, remove_one, 16, FTW_DEPTH | FTW_PHYS);
     str_free(&folder);
     return status;

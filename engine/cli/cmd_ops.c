@@ -28,6 +28,7 @@ static const manual help = {
 static const char *backends_of(op_kind kind, char text[32])
 {
     const backend *cuda = cuda_backend(NULL);
+    if (kind == OP_CONSTANT) return "a constant";
     snprintf(text, 32, "%s%s",
              backend_cpu.has(kind)         ? "cpu"
              : backend_reference.has(kind) ? "plain"

@@ -59,10 +59,11 @@ static int is_leaf(const op *o)
 static void replace(op *to, op *from)
 {
     shape result = to->shape;
-    uint32_t dtype = to->dtype;
+    uint32_t dtype = to->dtype, saturate = to->saturate;
     *to = *from;
     to->shape = result;
     to->dtype = dtype;
+    to->saturate = saturate;
     from->dead = 1;
 }
 
@@ -188,7 +189,7 @@ static int stackable(fuser *f, uint32_t id, const op *like)
     if (!o || o->dead || o->kind != OP_LINEAR || !plain(&o->epilogue) || f->uses[id] != 1 || f->in_group[id]) return 0;
     if (!sole_weight(f, o->in[1]) || (o->in[2] && !sole_weight(f, o->in[2])) || reads_state(f, o)) return 0;
     if (like && (o->in[0] != like->in[0] || !o->in[2] != !like->in[2])) return 0;
-    if (like && (o->dtype != like->dtype || o->precision != like->precision)) return 0;
+    if (like && (o->dtype != like->dtype || o->precision != like->precision || o->saturate != like->saturate)) return 0;
     /* one type of all parts, so that stacking copies and never rounds */
     return !like || (at(f, o->in[1])->dtype == at(f, like->in[1])->dtype &&
                      (!o->in[2] || at(f, o->in[2])->dtype == at(f, like->in[2])->dtype));

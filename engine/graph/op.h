@@ -68,8 +68,8 @@ enum { OP_MAX_IN = 12, OP_MAX_MORE = 2, OP_MAX_CODE = 64, OP_MAX_NUMBERS = 16, O
     X(INTERPOLATE, "interpolate", "r")                                                                                 \
     X(POOL, "pool", "r")                                                                                               \
     X(PAD, "pad", "a")                                                                                                 \
-    X(GRID_SAMPLE, "grid_sample", "rr")  /* x, grid                                   */                               \
-    X(STATE_WRITE, "state_write", "sia") /* state, offset, x                         */                                \
+    X(GRID_SAMPLE, "grid_sample", "rr")    /* x, grid                                   */                             \
+    X(STATE_WRITE, "state_write", "siai?") /* state, offset, x, count                 */                               \
     X(CUSTOM, "custom", "a*")
 
 typedef enum {

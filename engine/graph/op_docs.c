@@ -40,9 +40,11 @@ static const op_doc docs[] = {
     {OP_SCATTER, "places", "scatter", "x, index i32 [n], source", "x with places set, or added to in order",
      "mixtures, keyframes, ToMe"},
     {OP_EMBEDDING, "places", "embedding", "table [V,D], ids i32 [..] -> [..,D]", "table[ids]", "text encoders"},
-    {OP_GATHER, "places", "gather", "x [N,T,D], index i32 [N] -> [N,D]", "x[n, index[n]]", "CLIP's pooled token"},
+    {OP_GATHER, "places", "gather", "x [N,T,D], index i32 [N] or [N,K] -> [N,D] or [N,K,D]", "x[n, index[n,k]]",
+     "CLIP's pooled token, tails of unequal lengths"},
     {OP_TIMESTEP, "places", "timestep_embedding", "t f32 [..] -> [..,dim]",
      "[sin(t f), cos(t f)], f_i = max_period^(-i / (half - shift))", "all denoisers"},
+    {OP_CONSTANT, "places", "arange", "start, end, step -> i32 [n]", "start, start + step, .. below end", "indices"},
     {OP_RANDOM, "places", "random", "seed i32 [4], a shape -> f32", "Philox 4x32-10: uniform, normal, Gumbel",
      "text diffusion"},
     {OP_ADD, "elements", "add", "a, b broadcast to a", "a + b", "all"},
@@ -69,6 +71,8 @@ static const op_doc docs[] = {
     {OP_PERMUTE, "layout", "permute", "x, axes", "out.dim[i] = x.dim[axis[i]]", "all"},
     {OP_STATE_WRITE, "state", "state_write", "state, offset i32, x",
      "x becomes places offset.. of an axis, round the end", "KV caches, convolution tails"},
+    {OP_STATE_WRITE, "state", "state_write_part", "state, x, and an axis, offset i32, count i32",
+     "state_write of x's first places, as many as each sequence has", "batches of unequal lengths"},
     {OP_CUSTOM, "state", "custom", "a plugin's", "a plugin's", "RWKV-7, Mamba"},
 };
 

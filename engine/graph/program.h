@@ -23,6 +23,7 @@ typedef struct {
     shape shape;
     uint32_t dtype;     /* inputs and weights: as declared or stored; others: of the result */
     uint32_t precision; /* of what it computes: a region's, or the program's */
+    uint32_t saturate;  /* 1: its numbers beyond f16's range are stored as the ends of it */
     const char *scope;  /* "unet/down.0/attn1" */
     /* leaves */
     const char *name;     /* input, weight */
@@ -47,6 +48,7 @@ typedef struct {
     uint32_t precision;
     uint32_t precisions; /* bits of those that the device has; 0: all */
     uint32_t region[REGIONS_MAX], n_region;
+    uint32_t saturate; /* of what is recorded now */
     op *op;
     size_t n, capacity;
     program_output *output;

@@ -93,6 +93,7 @@ static kiln_t append(recording *r, op o)
     o.scope = r->n && strcmp(r->op[r->n - 1].scope, r->scope) == 0 ? r->op[r->n - 1].scope
                                                                    : arena_strdup(&r->memory, r->scope);
     if (!o.scope) return no_memory(r);
+    o.saturate = r->saturate;
     r->op[r->n++] = o;
     return (kiln_t){.id = (uint32_t)r->n};
 }

@@ -204,9 +204,10 @@ static kiln_status embedding_rule(const op_attr *a, const shape *const *in, uint
 static kiln_status gather_rule(const op_attr *a, const shape *const *in, uint32_t n, shape *out, error *e)
 {
     (void)a, (void)n;
-    if (in[0]->rank != 3 || in[1]->rank != 1 || in[1]->dim[0] != in[0]->dim[0])
-        return wrong_shapes(e, "gather takes x [N,T,D] and index [N]", in[0], in[1]);
-    *out = (shape){.rank = 2, .dim = {in[0]->dim[0], in[0]->dim[2]}};
+    if (in[0]->rank != 3 || in[1]->rank < 1 || in[1]->rank > 2 || in[1]->dim[0] != in[0]->dim[0])
+        return wrong_shapes(e, "gather takes x [N,T,D] and index [N] or [N,K]", in[0], in[1]);
+    *out = *in[1];
+    out->dim[out->rank++] = in[0]->dim[2];
     return KILN_OK;
 }
 

@@ -177,7 +177,6 @@ kiln_status scatter_rule(const op_attr *a, const shape *const *in, uint32_t n, s
 kiln_status state_write_rule(const op_attr *a, const shape *const *in, uint32_t n, shape *out, error *e)
 {
     uint32_t axis = a->state_write.axis;
-    (void)n;
     int fits = axis < in[0]->rank && in[2]->rank == in[0]->rank && in[2]->dim[axis] <= in[0]->dim[axis];
     for (uint32_t i = 0; fits && i < in[0]->rank; i++) fits = i == axis || in[2]->dim[i] == in[0]->dim[i];
     if (!fits)
@@ -185,6 +184,8 @@ kiln_status state_write_rule(const op_attr *a, const shape *const *in, uint32_t 
                             in[0], in[2]);
     if (shape_count(in[1]) != 1 && (axis != 1 || shape_count(in[1]) != in[0]->dim[0]))
         return wrong_shapes(e, "state_write: offset must be one number, or one a sequence for axis 1", in[0], in[1]);
+    if (n > 3 && shape_count(in[3]) != 1 && (axis != 1 || shape_count(in[3]) != in[0]->dim[0]))
+        return wrong_shapes(e, "state_write: count must be one number, or one a sequence for axis 1", in[0], in[3]);
     *out = *in[0];
     return KILN_OK;
 }

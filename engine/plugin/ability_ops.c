@@ -437,4 +437,8 @@ const kiln_ops ops_api = {
     .run_with = run_with,
     .register_op = op_kind_register,
     .custom = ops_record_custom,
+    .precision = ops_record_precision,
+    .arange = ops_record_arange,
+    .state_write_part = ops_record_state_write_part,
+    .saturate = ops_record_saturate,
 };

@@ -2,10 +2,13 @@
 #include "plugin/ops_record.h"
 
 #include "backend/runtime.h"
+#include "base/memory_alloc.h"
 #include "graph/custom.h"
 
 #include <math.h>
 #include <string.h>
+
+enum { RANGE_MAX = 1 << 24 };
 
 static recording *of(kiln_program *p) { return program_recording(p); }
 
@@ -103,8 +106,29 @@ kiln_t ops_record_constant_i32(kiln_program *p, const int32_t *data, uint32_t ra
     return record_constant(of(p), KILN_I32, data, rank, dim);
 }
 
+uint32_t ops_record_precision(const kiln_program *p)
+{
+    return record_precision(program_recording((kiln_program *)(uintptr_t)p));
+}
+
+kiln_t ops_record_arange(kiln_program *p, int64_t start, int64_t end, int64_t step)
+{
+    int64_t n = step > 0 && end > start ? (end - start + step - 1) / step : 0;
+    if (n <= 0 || n > RANGE_MAX || start < INT32_MIN || end - 1 > INT32_MAX)
+        return record_fail(of(p), KILN_ERR_INVALID,
+                           "arange from %lld to %lld by %lld: it rises, and has 1 to %d whole numbers of 32 bits",
+                           (long long)start, (long long)end, (long long)step, RANGE_MAX);
+    int32_t *number = mem_alloc((size_t)n * sizeof *number);
+    if (!number) return record_fail(of(p), KILN_ERR_NOMEM, "out of memory for arange");
+    for (int64_t i = 0; i < n; i++) number[i] = (int32_t)(start + i * step);
+    kiln_t made = record_constant(of(p), KILN_I32, number, 1, &n);
+    mem_free(number);
+    return made;
+}
+
 void ops_record_precision_push(kiln_program *p, uint32_t dtype) { record_precision_push(of(p), dtype); }
 void ops_record_precision_pop(kiln_program *p) { record_precision_pop(of(p)); }
+void ops_record_saturate(kiln_program *p, uint32_t on) { of(p)->saturate = on != 0; }
 
 uint32_t ops_recorded_dtype(const kiln_program *p, kiln_t t)
 {
@@ -295,6 +319,14 @@ kiln_t ops_record_custom(kiln_program *p, const kiln_op_kind *kind, const kiln_t
 }
 
 /* ---- state ---- */
+
+kiln_t ops_record_state_write_part(kiln_program *p, kiln_t state, kiln_t x, const kiln_state_write *given)
+{
+    kiln_state_write o;
+    if (!KILN_READ(&o, given, count)) return sizeless(p, "state_write_part", "kiln_state_write");
+    return record_op(of(p), OP_STATE_WRITE, &(op_attr){.state_write = {.axis = o.axis}},
+                     (const kiln_t[]){state, o.offset, x, o.count}, o.count.id ? 4 : 3);
+}
 
 kiln_t ops_record_state(kiln_program *p, const char *name, uint32_t dtype, uint32_t rank, const int64_t *dim)
 {

@@ -13,6 +13,7 @@ kiln_t ops_record_expand(kiln_program *p, kiln_t x, uint32_t rank, const int64_t
 kiln_t ops_record_constant_i32(kiln_program *p, const int32_t *data, uint32_t rank, const int64_t *dim);
 void ops_record_precision_push(kiln_program *p, uint32_t dtype);
 void ops_record_precision_pop(kiln_program *p);
+void ops_record_saturate(kiln_program *p, uint32_t on);
 uint32_t ops_recorded_dtype(const kiln_program *p, kiln_t t);
 kiln_t ops_record_norm(kiln_program *p, kiln_t x, const kiln_norm *o);
 kiln_t ops_record_rope(kiln_program *p, kiln_t x, const kiln_rope *o);
@@ -37,6 +38,9 @@ kiln_t ops_record_grid_sample(kiln_program *p, kiln_t x, kiln_t grid, const kiln
 kiln_t ops_record_custom(kiln_program *p, const kiln_op_kind *kind, const kiln_t *x, uint32_t n, const void *attributes,
                          size_t attribute_bytes, kiln_t *more);
 kiln_t ops_record_state(kiln_program *p, const char *name, uint32_t dtype, uint32_t rank, const int64_t *dim);
+uint32_t ops_record_precision(const kiln_program *p);
+kiln_t ops_record_arange(kiln_program *p, int64_t start, int64_t end, int64_t step);
+kiln_t ops_record_state_write_part(kiln_program *p, kiln_t state, kiln_t x, const kiln_state_write *given);
 kiln_t ops_record_state_write(kiln_program *p, kiln_t state, uint32_t axis, kiln_t offset, kiln_t x);
 
 #endif

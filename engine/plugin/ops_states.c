@@ -10,14 +10,19 @@
 
 kiln_states *ops_states_new(kiln_ctx *c, const char *label)
 {
+    return states_new(ctx_runtime(c), label, ctx_estimating(c), ctx_error(c));
+}
+
+/* Where the call computes. */
+static kiln_status place(kiln_ctx *c, kiln_states *s)
+{
     runtime *rt = ctx_runtime(c);
-    if (rt) return states_new(rt, label, ctx_estimating(c), ctx_error(c));
-    return error_set(ctx_error(c), KILN_ERR_UNSUPPORTED, "nothing computes here: there is no device"), NULL;
+    return rt ? states_place(s, rt, ctx_error(c)) : KILN_OK;
 }
 
 kiln_states *ops_states_fork(kiln_ctx *c, kiln_states *s)
 {
-    if (s) return states_fork(s, ctx_error(c));
+    if (s) return place(c, s) == KILN_OK ? states_fork(s, ctx_error(c)) : NULL;
     return error_set(ctx_error(c), KILN_ERR_BUG, "the fork of no states"), NULL;
 }
 

@@ -14,7 +14,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-enum { BAR_CELLS = 20 };
+enum { BAR_CELLS = 20, FORMAT_SIZE = 400 /* of a line before its names are in it */ };
 #define LINE_EVERY 3.0 /* seconds between plain progress lines of one node */
 #define DRAW_EVERY 0.08
 
@@ -159,12 +159,11 @@ static void draw_bar(report *r, size_t node, uint64_t done, uint64_t total, cons
 __attribute__((format(printf, 2, 3))) static void say(report *r, const char *fmt, ...)
 {
     va_list args;
+    char line[FORMAT_SIZE];
     clear_bar(r);
+    snprintf(line, sizeof line, "%s\n", fmt); /* one write: others write to the same terminal */
     va_start(args, fmt);
-    flockfile(stderr);
-    print_textv(stderr, fmt, args);
-    print_raw(stderr, "\n");
-    funlockfile(stderr);
+    print_textv(stderr, line, args);
     va_end(args);
 }
 

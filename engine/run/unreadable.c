@@ -4,12 +4,14 @@
 #include "base/arena.h"
 #include "base/memory_alloc.h"
 #include "base/status.h"
+#include "weights/gguf_header.h"
 #include "weights/safetensors.h"
 
 #include <dirent.h>
 #include <fcntl.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -55,6 +57,23 @@ static int header_is_wrong(const char *path, int64_t size)
     return wrong;
 }
 
+/* The same of a .gguf file, whose header does not say how long it is: it is read through a map. */
+static int gguf_header_is_wrong(const char *path, int64_t size)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), wrong = 0;
+    void *data = fd < 0 ? MAP_FAILED : mmap(NULL, (size_t)size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (fd >= 0) close(fd);
+    if (data == MAP_FAILED) return 0; /* whoever digests it reports that */
+    gguf_header h = {0};
+    safetensors_header tensors = {.count = 0};
+    error e = {0};
+    wrong = gguf_header_parse(&h, &tensors, path, data, (size_t)size, &e) == KILN_ERR_INVALID;
+    gguf_header_free(&h);
+    safetensors_free(&tensors);
+    munmap(data, (size_t)size);
+    return wrong;
+}
+
 static int unreadable(const char *path, int depth);
 
 static int contains_unreadable(const char *folder, int depth)
@@ -79,7 +98,8 @@ static int unreadable(const char *path, int depth)
     if (stat(path, &st) != 0) return 0;
     if (S_ISDIR(st.st_mode)) return contains_unreadable(path, depth);
     if (!S_ISREG(st.st_mode) || st.st_size < LARGE_FROM) return 0;
-    return st.st_size > READ_MAX || (ends_in(path, ".safetensors") && header_is_wrong(path, st.st_size));
+    return st.st_size > READ_MAX || (ends_in(path, ".safetensors") && header_is_wrong(path, st.st_size)) ||
+           (ends_in(path, ".gguf") && gguf_header_is_wrong(path, st.st_size));
 }
 
 int file_is_unreadable(void *arg, const char *path) { return (void)arg, unreadable(path, 0); }

@@ -53,6 +53,9 @@ typedef struct kiln_autoencoder {
     uint32_t precisions;      /* as kiln_denoiser.precisions */
     /* Optional [run]: how its tensors are called in a file (saving.h). */
     kiln_status (*save)(const struct kiln_autoencoder *, kiln_weights *weights, const kiln_saving *);
+    /* 1: pictures that go through at once see one another, as frames do: no batch is taken apart, or cut, for want of
+     * memory; the run says how much it would take. */
+    uint32_t together;
 } kiln_autoencoder;
 
 typedef struct {

@@ -78,7 +78,15 @@ typedef struct {
     const kiln_denoise_inputs *in;
 } kiln_recording;
 
-/* An attention: softmax(scale q k^T + mask) v. */
+/* Tokens that belong together in a joint attention: those of q, k and v from `first` on. Arrays: n structs of the
+ * first's size. */
+typedef struct {
+    uint32_t size;
+    const char *name; /* "text", "image", "reference"  */
+    int64_t first, tokens;
+} kiln_attention_stream;
+
+/* An attention: softmax(scale q k^T + mask) v, and what `more` says. */
 typedef struct {
     uint32_t size;
     int32_t heads;
@@ -89,6 +97,12 @@ typedef struct {
     float scale;       /* 0: 1/sqrt(D)                                                   */
     uint32_t causal;
     int64_t grid[3]; /* the picture's cells that x's tokens are: frames, rows, columns; 0: not known */
+    /* ---- newer: zero is what was before ---- */
+    /* Grouped heads, lengths, segments, windows and all else that ops.h knows; k and v have kv_heads*D columns then.
+     * Its heads, scale, mask and causal are not looked at: they stand above. NULL: nothing more. */
+    const kiln_attention *more;
+    const kiln_attention_stream *stream; /* of a joint attention; NULL: one stream */
+    size_t n_stream;
 } kiln_attention_info;
 
 /* What a hook is told of a place. */
@@ -222,6 +236,22 @@ static inline int kiln_left_out(const kiln_recording *r, const char *block)
     return 0;
 }
 
+/* What `a` has beyond q, k, v, scale, mask and causal; NULL: nothing. A hook that changes keys or takes the attention's
+ * place heeds it (kiln_attention_options()), or says with ops->fail() that it cannot. */
+static inline const kiln_attention *kiln_attention_more(const kiln_attention_info *a)
+{
+    return KILN_HAS(kiln_attention_info, a, more) ? a->more : NULL;
+}
+
+/* All of it as attention() takes it. */
+static inline kiln_attention kiln_attention_options(const kiln_attention_info *a)
+{
+    kiln_attention o;
+    if (!kiln_attention_more(a) || !KILN_READ(&o, a->more, mask)) memset(&o, 0, sizeof o);
+    o.size = sizeof o, o.heads = a->heads, o.scale = a->scale, o.causal = a->causal, o.mask = a->mask;
+    return o;
+}
+
 /* The attention at a place, as hooks want it; `a` has what they made of it afterwards. */
 static inline kiln_t kiln_attention_at(const kiln_recording *r, kiln_attention_info *a)
 {
@@ -235,10 +265,7 @@ static inline kiln_t kiln_attention_at(const kiln_recording *r, kiln_attention_i
         if (h->attention && kiln_hook_acts_at(h, a->place)) result = h->attention(h, r, a);
     }
     if (result.id) return result;
-    kiln_attention options;
-    memset(&options, 0, sizeof options);
-    options.size = sizeof options, options.heads = a->heads, options.scale = a->scale;
-    options.causal = a->causal, options.mask = a->mask;
+    kiln_attention options = kiln_attention_options(a);
     return r->ops->attention(r->program, a->q, a->k, a->v, &options);
 }
 

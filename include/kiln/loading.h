@@ -30,6 +30,7 @@ typedef struct {
     kiln_weights *set;       /* borrowed; what is looked at instead of a file               */
     const char *const *kind; /* [n] KILN_FAMILY_..., each once                              */
     size_t n;
+    const char *type; /* only families that name it (kiln_model_family.type) are asked; NULL: all */
 } kiln_load;
 
 typedef struct {

@@ -39,6 +39,9 @@ typedef struct {
     /* Returns a value of the kind over `set` (it takes references of its own), or NULL with a message. Reads
      * configuration and headers, no weights. [run] */
     kiln_value *(*open)(const kiln_host *, kiln_ctx *, kiln_weights *set);
+    /* Of a text encoder: the choices of CLIPLoader's `type` that ask for it ("qwen_image"); ends with NULL. NULL: none
+     * but the first, which leaves it to the file. */
+    const char *const *type;
 } kiln_model_family;
 
 typedef struct {

@@ -289,6 +289,14 @@ typedef struct {
     int64_t weights;
 } kiln_part;
 
+/* Where x goes in a state, and how much of it: the first places of x's axis, as in a batch of unequal lengths. */
+typedef struct {
+    uint32_t size, axis;
+    kiln_t offset; /* i32 [1], or, for axis 1, [dim 0]: one a sequence                                */
+    kiln_t count;  /* likewise: places of x that are written, 0 to all of them; {0}: all. Another number
+                      fails the run; on a device it writes nothing                                    */
+} kiln_state_write;
+
 /* ---- ops of a plugin's own ---- */
 
 #define KILN_OP_OPERANDS 8
@@ -461,7 +469,8 @@ typedef struct {
     kiln_t (*permute)(kiln_program *, kiln_t x, const uint32_t *axis);              /* out.dim[i] = x.dim[axis[i]] */
     /* table [V,D], ids i32 [...] -> [...,D]. An id outside 0..V-1 fails the run with its value. */
     kiln_t (*embedding)(kiln_program *, kiln_t table, kiln_t ids);
-    /* x [N,T,D], index i32 [N] -> [N,D] */
+    /* x [N,T,D], index i32 [N] -> [N,D], or [N,K] -> [N,K,D]: rows of each sequence by its own numbers. A number
+     * outside 0..T-1 fails the run; on a device it gives NaN. */
     kiln_t (*gather)(kiln_program *, kiln_t x, kiln_t index);
     /* t f32 [...], an input -> [...,dim] */
     kiln_t (*timestep_embedding)(kiln_program *, kiln_t t, int64_t dim, const kiln_timestep_embedding *);
@@ -599,7 +608,8 @@ typedef struct {
     kiln_t (*state_write)(kiln_program *, kiln_t state, uint32_t axis, kiln_t offset, kiln_t x);
 
     /* [run] NULL with a message. `label` is for messages. The object ends with states_free, before the call that made
-     * it does unless a value of type object keeps it (its release function is the place). */
+     * it does unless a value of type object keeps it (its release function is the place). Where nothing computes (a
+     * stored type's from_plain()) it is made all the same: its buffers go to the device with the first fork or run. */
     kiln_states *(*states_new)(kiln_ctx *, const char *label);
     /* Another object with the same contents; buffers are shared until one of the two writes. */
     kiln_states *(*states_fork)(kiln_ctx *, kiln_states *);
@@ -620,6 +630,19 @@ typedef struct {
     /* The op of x[0..n); attributes are copied. more: takes the results after the first, [n_out - 1], or NULL. */
     kiln_t (*custom)(kiln_program *, const kiln_op_kind *, const kiln_t *x, uint32_t n, const void *attributes,
                      size_t attribute_bytes, kiln_t *more);
+
+    /* ---- more to record ---- */
+
+    /* KILN_F32, KILN_BF16 or KILN_F16: what is recorded now is stored so, within precision_push() its region's. */
+    uint32_t (*precision)(const kiln_program *);
+    /* torch.arange: a constant i32 of start, start + step, .. below end; step > 0. */
+    kiln_t (*arange)(kiln_program *, int64_t start, int64_t end, int64_t step);
+    /* state_write() of some of x's places, as many as the numbers of the run say. */
+    kiln_t (*state_write_part)(kiln_program *, kiln_t state, kiln_t x, const kiln_state_write *);
+    /* 1: what is recorded from here on stores numbers beyond 65504 in f16 as 65504, and below -65504 as -65504, not as
+     * infinities: products, norms, elementwise ops, activations and expressions, in other types as ever. NaN stays. 0:
+     * as before. */
+    void (*saturate)(kiln_program *, uint32_t on);
 } kiln_ops;
 
 #ifdef __cplusplus

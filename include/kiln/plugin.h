@@ -313,8 +313,10 @@ typedef struct {
     kiln_value **out;      /* you set each, the engine takes the reference     */
     void *instance;        /* from create(), or NULL                           */
     uint32_t estimate;     /* 1: nothing is computed (KILN_NODE_ESTIMATES)     */
-    /* Bit i: somebody takes output i. One that nobody takes need not be made: out[i] may stay NULL. All bits are set
-     * for outputs from the 64th on, and where it is not known. check() gets it too. */
+    /* Bit i: somebody takes output i. One that nobody takes need not be made: out[i] may stay NULL, and the result,
+     * which another workflow may want whole, is then not kept for later runs: leave out what is dear to make, and make
+     * two nodes of it where that matters. All bits are set for outputs from the 64th on, and where it is not known.
+     * check() gets it too. */
     uint64_t wanted;
 } kiln_call;
 

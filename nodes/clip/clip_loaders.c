@@ -7,6 +7,7 @@
 #include "clip_encoder.h"
 #include "kiln/kit.h"
 #include "kiln/loading.h"
+#include "kiln/model.h"
 #include "kiln/ops.h"
 
 #define LOADER                                                                                                         \
@@ -85,19 +86,42 @@ static const kiln_param clip_param[] = {
              "ComfyUI's choice; --device decides for the whole run, and a warning says so."),
 };
 
-static kiln_status check_clip(const kiln_call *c)
+/* NULL: the file says which. */
+static const char *type_of(const kiln_call *c)
 {
     int32_t type = ((const clip_params *)c->params)->type;
-    return type == 0
-               ? KILN_OK
-               : refuse_choice(c, clip_type, type, "stable_diffusion takes those of SD1, SD2, SDXL and the refiner");
+    return type ? clip_type[type].name : NULL;
+}
+
+/* 1: a family that a plugin brought is asked for by that type. */
+static int is_known(const kiln_call *c, const char *type)
+{
+    const kiln_model_api *models = c->host->ability(KILN_MODEL_ABILITY);
+    for (size_t i = 0; models && i < models->family_count(KILN_FAMILY_TEXT_ENCODER); i++) {
+        const kiln_model_family *f = models->family_at(KILN_FAMILY_TEXT_ENCODER, i);
+        for (size_t k = 0; KILN_HAS(kiln_model_family, f, type) && f->type && f->type[k]; k++)
+            if (strcmp(f->type[k], type) == 0) return 1;
+    }
+    return 0;
+}
+
+static kiln_status check_clip(const kiln_call *c)
+{
+    const char *type = type_of(c);
+    if (!type || is_known(c, type)) return KILN_OK;
+    return refuse_choice(c, clip_type, ((const clip_params *)c->params)->type,
+                         "stable_diffusion takes those of SD1, SD2, SDXL and the refiner");
 }
 
 static kiln_status load_clip(const kiln_call *c)
 {
+    const clip_params *p = c->params;
+    static const char *const kind = KILN_FAMILY_TEXT_ENCODER;
     TRY(check_clip(c)); /* a link may have brought the choice */
-    say_device(c, ((const clip_params *)c->params)->device);
-    return kiln_load_one(c, ((const clip_params *)c->params)->path, KILN_FAMILY_TEXT_ENCODER, &c->out[0]);
+    say_device(c, p->device);
+    return kiln_load_parts(
+        c, &(kiln_load){.size = sizeof(kiln_load), .path = p->path, .kind = &kind, .n = 1, .type = type_of(c)},
+        &c->out[0]);
 }
 
 const kiln_node node_clip_loader = {

@@ -37,15 +37,41 @@ static const char *in_words(const char *kind)
     return kind;
 }
 
+static int is_of_type(const kiln_model_family *f, const char *type)
+{
+    const char *const *name = KILN_HAS(kiln_model_family, f, type) ? f->type : NULL;
+    while (name && *name && strcmp(*name, type) != 0) name++;
+    return name && *name;
+}
+
+/* The family with the highest score, of those that were asked for. */
+static const kiln_model_family *family_of(const loading *l, const char *kind)
+{
+    const kiln_model_family *best = NULL;
+    int most = 0;
+    if (!l->what.type) return l->models->detect(kind, l->set);
+    for (size_t i = 0; i < l->models->family_count(kind); i++) {
+        const kiln_model_family *f = l->models->family_at(kind, i);
+        int score = is_of_type(f, l->what.type) ? f->detect(l->w, l->set) : 0;
+        if (score > most) most = score, best = f;
+    }
+    return best;
+}
+
+static kiln_status say_unknown(const loading *l, const char *kind)
+{
+    const kiln_call *c = l->call;
+    return c->host->fail(c->ctx, KILN_ERR_UNSUPPORTED,
+                         "%s: no loaded plugin knows %s%s%s%s in it; `kiln plugins` lists what is loaded", l->path,
+                         in_words(kind), l->what.type ? " of type '" : "", l->what.type ? l->what.type : "",
+                         l->what.type ? "'" : "");
+}
+
 static kiln_status load_part(const loading *l, const char *kind, kiln_value **out)
 {
     const kiln_host *host = l->call->host;
-    const kiln_model_family *family = l->models->detect(kind, l->set);
-    if (!family && (l->what.flags & KILN_LOAD_OPTIONAL)) return KILN_OK;
-    if (!family)
-        return host->fail(l->call->ctx, KILN_ERR_UNSUPPORTED,
-                          "%s: no loaded plugin knows %s in it; `kiln plugins` lists what is loaded", l->path,
-                          in_words(kind));
+    const kiln_model_family *family = family_of(l, kind);
+    if (!family) return l->what.flags & KILN_LOAD_OPTIONAL ? KILN_OK : say_unknown(l, kind);
     kiln_value *v = family->open(host, l->call->ctx, l->set);
     kiln_status status = v ? bind_check(l->call, kind, v)
                            : host->fail(l->call->ctx, KILN_ERR_INVALID, "%s: %s of family '%s' could not be opened",

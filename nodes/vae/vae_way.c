@@ -100,12 +100,19 @@ static kiln_status take_the_least(vae_converter *v, const vae_shape *one, vae_wa
     return KILN_OK;
 }
 
+static int is_together(const vae_converter *v)
+{
+    const kiln_autoencoder *a = v->vae->autoencoder;
+    return KILN_HAS(kiln_autoencoder, a, together) && a->together;
+}
+
 /* What does not fit and is not to be cut stays whole: the run says how much it would take. */
 static kiln_status choose(vae_converter *v, const vae_shape *one, vae_way *w)
 {
     vae_shape whole = *one;
     int fits = 1;
     whole.n = w->at_once;
+    if (is_together(v)) return KILN_OK;
     TRY(vae_fits(v, &whole, &fits));
     if (fits) return KILN_OK;
     if (w->at_once > 1) {

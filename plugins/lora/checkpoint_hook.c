@@ -31,10 +31,10 @@ typedef struct {
     double strength;
 } difference;
 
-static int is_float(uint32_t dtype)
+/* Of real numbers, blocks of them too; not ids and counters. */
+static int is_real(uint32_t dtype)
 {
-    return dtype == KILN_F32 || dtype == KILN_F16 || dtype == KILN_BF16 || dtype == KILN_F8_E4M3 ||
-           dtype == KILN_F8_E5M2 || dtype == KILN_F64;
+    return dtype && dtype != KILN_U8 && dtype != KILN_I32 && dtype != KILN_I64 && dtype != KILN_BOOL8;
 }
 
 static int same_shape(const kiln_weight_info *a, const kiln_weight_info *b)
@@ -47,7 +47,7 @@ static kiln_status add_tensor(const kiln_call *c, const difference *d, const kil
                               kiln_weight_patch *patch, size_t *n)
 {
     kiln_weight_info other = {.size = sizeof other};
-    if (weights_of(c)->find(d->other, own->name, &other) != KILN_OK || !is_float(other.dtype) || !is_float(own->dtype))
+    if (weights_of(c)->find(d->other, own->name, &other) != KILN_OK || !is_real(other.dtype) || !is_real(own->dtype))
         return KILN_OK;
     if (!same_shape(own, &other))
         return c->host->fail(c->ctx, KILN_ERR_INVALID,

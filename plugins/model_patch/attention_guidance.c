@@ -9,8 +9,9 @@
 static kiln_t values_alone(const kiln_hook *h, const kiln_recording *r, const kiln_attention_info *a)
 {
     const kiln_t other = {0};
-    (void)h, (void)r;
-    return place_is(a->place, "middle.", ".attn1") ? a->v : other;
+    (void)h;
+    if (!place_is(a->place, "middle.", ".attn1")) return other;
+    return attention_is_plain(r, a, "PerturbedAttentionGuidance") ? a->v : other;
 }
 
 static kiln_status apply_pag(void *self, const kiln_guesses *g)

@@ -78,8 +78,8 @@ static kiln_t tiled(const kiln_hook *hook, const kiln_recording *r, const kiln_a
                             "HyperTile: at '%s' another patch changes the keys or masks them, and tiles have neither; "
                             "leave one of the two out",
                             a->place);
-    kiln_attention options = {
-        .size = sizeof options, .heads = a->heads, .scale = a->scale, .causal = a->causal, .mask = a->mask};
+    if (!attention_is_plain(r, a, "HyperTile")) return other;
+    kiln_attention options = kiln_attention_options(a);
     kiln_t h = r->ops->attention(r->program, cut(r, a->q, &t, 0), runs(r, a->k, t.down * t.across),
                                  runs(r, a->v, t.down * t.across), &options);
     return cut(r, h, &t, 1);

@@ -99,6 +99,16 @@ int place_is(const char *place, const char *begin, const char *end)
     return n >= b && n >= e && memcmp(place, begin, b) == 0 && memcmp(place + n - e, end, e) == 0;
 }
 
+int attention_is_plain(const kiln_recording *r, const kiln_attention_info *a, const char *patch)
+{
+    if (!kiln_attention_more(a)) return 1;
+    r->ops->fail(r->program,
+                 "%s: the attention at '%s' has grouped heads, lengths or segments of keys, which this patch does not "
+                 "know; leave it out for this model",
+                 patch, a->place);
+    return 0;
+}
+
 typedef struct {
     const char *begin, *end;
     size_t n;

@@ -36,5 +36,7 @@ kiln_status model_patch_put(const kiln_call *c, model_patch *p);
 size_t model_patch_places(const kiln_model *m, const char *begin, const char *end);
 /* 1: the name begins and ends so. */
 int place_is(const char *place, const char *begin, const char *end);
+/* 1: the attention is q, k, v, scale, mask and causal. Else the recording fails with a sentence that names `patch`. */
+int attention_is_plain(const kiln_recording *r, const kiln_attention_info *a, const char *patch);
 
 #endif

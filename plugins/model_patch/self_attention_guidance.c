@@ -44,8 +44,7 @@ static kiln_t attended(const kiln_recording *r, const kiln_attention_info *a, in
 {
     const kiln_ops *o = r->ops;
     int64_t n = program_dim(r, a->k, 0), d = program_dim(r, a->k, 2) / a->heads;
-    kiln_attention options = {
-        .size = sizeof options, .heads = a->heads, .scale = a->scale, .causal = a->causal, .mask = a->mask};
+    kiln_attention options = kiln_attention_options(a);
     kiln_t map = o->attention(r->program, a->q, a->k, unit_columns(r, a, first), &options);
     kiln_t by_head = o->reshape(r->program, sum_rows(r, map), 3, KILN_DIMS(n, a->heads, d));
     return program_mean(r, o->permute(r->program, by_head, (const uint32_t[]){0, 2, 1}));
@@ -66,6 +65,7 @@ static void at_middle(const kiln_hook *h, const kiln_recording *r, kiln_attentio
                 (long long)(PARTS * d), a->place, (long long)tokens);
         return;
     }
+    if (!attention_is_plain(r, a, "SelfAttentionGuidance")) return;
     for (int64_t first = 0; first < tokens; first += d) part[parts++] = attended(r, a, first);
     kiln_t all = o->slice(r->program, o->concat(r->program, part, parts, 1), 1, 0, tokens);
     all = o->reshape(r->program, all, 4, KILN_DIMS(n, a->grid[1], a->grid[2], 1));

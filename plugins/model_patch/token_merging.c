@@ -216,6 +216,7 @@ static kiln_t merged_attention(const kiln_hook *hook, const kiln_recording *r, c
                             "TomePatchModel: at '%s' another patch masks the keys, and merged tokens have no row of a "
                             "mask; leave one of the two out",
                             a->place);
+    if (!attention_is_plain(r, a, "TomePatchModel")) return other;
     record_partition(r, a->place, &t);
     matching m = match(r, &t, a->x);
     kiln_attention options = {.size = sizeof options, .heads = a->heads, .scale = a->scale};

@@ -393,6 +393,7 @@ static kiln_status take_list(const input_search *s, const kiln_input_spec *spec,
     for (size_t i = 0; i < v->count(list); i++) {
         input_value *one;
         TRY(add(s, out, spec, &one));
+        if (i) snprintf(one->name, sizeof one->name, "%s%s.%zu", s->prefix ? s->prefix : "", spec->name, i);
         TRY(take_latent(s, spec, &(found){.value = v->list_at(list, i)}, one));
     }
     return KILN_OK;

@@ -1,5 +1,5 @@
 /* gguf_tokenizer.c - the tokenizer.ggml.* keys of a GGUF file, as llama.cpp writes them: "llama" and "t5" are
- * SentencePiece's tables, "gpt2" byte-level BPE with a named pattern, "bert" WordPiece. */
+ * SentencePiece's tables, "gpt2" byte-level BPE with a named pattern, "gemma4" BPE of characters, "bert" WordPiece. */
 #include "gguf_metadata.h"
 #include "known_patterns.h"
 #include "sources.h"
@@ -139,6 +139,49 @@ static int byte_bpe(opening *o, const gguf_metadata *m)
     return 1;
 }
 
+/* "<|turn>", "<turn|>", "<|think|>": control tokens, also where a file calls them something else. */
+static int is_spelt_as_control(const token_piece *x)
+{
+    const size_t n = x->n;
+    if (n < 4 || x->text[0] != '<' || x->text[n - 1] != '>') return 0;
+    return x->text[1] == '|' || x->text[n - 2] == '|';
+}
+
+/* Gemma 4's: blanks as U+2581, runs of newlines apart, which are one token where there is one; merges of characters;
+ * bytes for what is no token. Scores are not looked at. */
+static int gemma4(opening *o, const gguf_metadata *m)
+{
+    static const char blank[] = "\xe2\x96\x81", runs[] = "[^\n]+|[\n]+";
+    static const decode_step decode[] = {{.kind = DECODE_REPLACE, .text = blank, .n = 3, .other = " ", .n_other = 1},
+                                         {.kind = DECODE_FALLBACK},
+                                         {.kind = DECODE_FUSE}};
+    kiln_tokenizer *t = o->t;
+    char why[300] = "";
+    const pattern *space = pattern_new(o->pool, " ", 1, why), *lines = pattern_new(o->pool, runs, sizeof runs - 1, why);
+    if (!space || !lines) return opening_fail(o, "%s", why);
+    t->normal = token_pool_get(o->pool, 1, sizeof *t->normal);
+    t->split = token_pool_get(o->pool, 1, sizeof *t->split);
+    t->decode = token_pool_get(o->pool, 3, sizeof *t->decode);
+    if (!t->normal || !t->split || !t->decode) return opening_no_memory(o);
+    t->normal[t->n_normal++] = (normalize_step){.kind = NORMALIZE_REPLACE, .pattern = space, .text = blank, .n = 3};
+    t->split[t->n_split++] = (split_step){.kind = SPLIT_PATTERN, .behavior = SPLIT_ISOLATED, .pattern = lines};
+    memcpy(t->decode, decode, sizeof decode);
+    t->n_decode = 3;
+    t->model.kind = MODEL_MERGES;
+    t->model.whole_newlines = t->model.byte_fallback = 1;
+    t->kind = "byte-bpe";
+    for (size_t i = 0; i < t->model.words.n; i++) {
+        token_piece *x = &t->model.words.piece[i];
+        if (x->type == PIECE_NORMAL && is_spelt_as_control(x)) x->type = PIECE_CONTROL;
+    }
+    t->model.unknown = t->role[ROLE_UNK];
+    if (!put_names(o) || !read_merges(o, m)) return 0;
+    if (!model_find_bytes(&t->model, &t->model.words))
+        return opening_fail(o, "not all of <0x00> to <0xFF> are among " KEY "tokens");
+    read_ends(o, m, 1, 0);
+    return 1;
+}
+
 /* llama.cpp writes "##ing" as "ing" and "the" as "\u2581the". */
 static int wordpiece(opening *o, const gguf_metadata *m)
 {
@@ -171,15 +214,16 @@ int read_gguf(opening *o, const kiln_tokenizer_file *file)
     o->file = file->name;
     if (!gguf_read(o->pool, file->data, file->bytes, &m, why)) return opening_fail(o, "%s", why);
     const char *model = gguf_text(&m, KEY "model", &n), *chat;
-    static const char *const models[] = {"llama", "t5", "gpt2", "bert"};
+    static const char *const models[] = {"llama", "t5", "gpt2", "bert", "gemma4"};
     size_t k = 0;
-    while (k < 4 && !(model && strlen(models[k]) == n && memcmp(models[k], model, n) == 0)) k++;
-    if (k == 4)
-        return opening_fail(o, "the tokenizer '%.*s' (" KEY "model) is not known; llama, t5, gpt2 and bert are",
+    while (k < 5 && !(model && strlen(models[k]) == n && memcmp(models[k], model, n) == 0)) k++;
+    if (k == 5)
+        return opening_fail(o, "the tokenizer '%.*s' (" KEY "model) is not known; llama, t5, gpt2, bert and gemma4 are",
                             model ? (n < 40 ? (int)n : 40) : 0, model ? model : "");
     if (!read_tokens(o, &m)) return 0;
     read_roles(o, &m);
     if ((chat = gguf_text(&m, "tokenizer.chat_template", &n))) o->t->chat_template = chat_template_of(chat, n);
     if (k < 2) return sentencepiece(o, &m, k == 1);
+    if (k == 4) return gemma4(o, &m);
     return k == 2 ? byte_bpe(o, &m) : wordpiece(o, &m);
 }

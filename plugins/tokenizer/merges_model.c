@@ -100,9 +100,17 @@ static int join_all(merging *m)
     return 1;
 }
 
+static int is_newlines(const aligned_text *t)
+{
+    for (size_t i = 0; i < t->n; i++)
+        if (t->s[i] != '\n') return 0;
+    return 1;
+}
+
 int merges_encode(const token_model *k, model_work *work, const aligned_text *t, token_list *out)
 {
-    int32_t whole = k->ignore_merges ? vocabulary_find(&k->words, t->s, t->n) : NO_TOKEN;
+    const int as_one = k->ignore_merges || (k->whole_newlines && is_newlines(t));
+    int32_t whole = as_one ? vocabulary_find(&k->words, t->s, t->n) : NO_TOKEN;
     if (whole != NO_TOKEN) return tokens_add(out, whole, t->from[0], t->to[t->n - 1]);
     merging m = {.model = k, .pool = out->pool, .item = work->symbol, .capacity = work->symbols};
     m.queue = (merge_queue){out->pool, work->queue, 0, work->queued};

@@ -20,8 +20,9 @@ typedef struct {
     int32_t byte[256];   /* of "<0x00>".., when byte_fallback */
     int byte_fallback, fuse_unknown;
     /* MODEL_MERGES */
-    pair_table merges; /* (left, right) -> joined, rank */
-    int ignore_merges; /* a word that is a token is that token */
+    pair_table merges;  /* (left, right) -> joined, rank */
+    int ignore_merges;  /* a word that is a token is that token */
+    int whole_newlines; /* a word of newlines alone likewise    */
     const char *suffix;
     size_t n_suffix; /* of a word's last character: "</w>" */
     const char *prefix;

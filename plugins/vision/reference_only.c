@@ -33,6 +33,13 @@ static void see_the_first(const kiln_hook *h, const kiln_recording *r, kiln_atte
 {
     (void)h;
     if (!is_self_attention(a->place) || !r->in->n_member || a->mask.id) return;
+    if (kiln_attention_more(a)) {
+        r->ops->fail(r->program,
+                     "ReferenceOnlySimple: '%s' has grouped heads, lengths or segments of keys, and it "
+                     "knows how to add keys to a plain attention only",
+                     a->place);
+        return;
+    }
     a->k = r->ops->concat(r->program, (kiln_t[]){a->k, first_for_each(r, a->k)}, 2, 1);
     a->v = r->ops->concat(r->program, (kiln_t[]){a->v, first_for_each(r, a->v)}, 2, 1);
 }

@@ -38,6 +38,16 @@
     {                                                                                                                  \
         .dtype = type, .weight = 1, .shape = SHAPE(__VA_ARGS__)                                                        \
     }
+#define CONV_Q(type, label, n, s, i, o, k, to, st, pad, ...)                                                           \
+    {                                                                                                                  \
+        "conv2d " #type " " label,                                                                                     \
+            {.kind = OP_CONV2D,                                                                                        \
+             .in = {X(n, s, s, i), Q(type, o, i, k, k), W(o), X(n, to, to, o)},                                        \
+             .out = X(n, to, to, o),                                                                                   \
+             .attr.conv2d = {{st, st}, {pad, pad, pad, pad}, {1, 1}, 1},                                               \
+             __VA_ARGS__},                                                                                             \
+            PRODUCT                                                                                                    \
+    }
 #define LINEAR_Q(type, r, o, i)                                                                                        \
     {                                                                                                                  \
         "linear " #type " " #r " rows",                                                                                \
@@ -113,7 +123,20 @@
         GROUPED("deep", 100, 3, 70, 2300, NONE), GROUPED("one of many", 2, 60, 24, 32, NONE),                          \
         LINEAR_Q(KILN_Q8_0, 3, 37, 320), LINEAR_Q(KILN_Q8_0, 70, 130, 2304), LINEAR_Q(KILN_Q4_0, 9, 37, 96),           \
         LINEAR_Q(KILN_Q4_K, 5, 33, 512), LINEAR_Q(KILN_Q5_K, 130, 33, 256), LINEAR_Q(KILN_Q6_K, 16, 600, 512),         \
-        LINEAR_Q(KILN_IQ4_NL, 2, 9, 1376), LINEAR_Q(KILN_MXFP4, 2, 9, 64),                                             \
+        LINEAR_Q(KILN_IQ4_NL, 2, 9, 1376), LINEAR_Q(KILN_MXFP4, 2, 9, 64), LINEAR_Q(KILN_Q8_0, 700, 200, 320),         \
+        LINEAR_Q(KILN_Q4_1, 33, 1030, 160), LINEAR_Q(KILN_Q5_1, 8, 40, 64), LINEAR_Q(KILN_Q2_K, 40, 70, 768),          \
+        LINEAR_Q(KILN_Q3_K, 7, 70, 768), LINEAR_Q(KILN_IQ4_XS, 12, 20, 512), LINEAR_Q(KILN_NVFP4, 50, 70, 192),        \
+        LINEAR_Q(KILN_Q6_K, 20, 70, 5120), LINEAR_Q(KILN_Q5_0, 1, 70, 2048),                                           \
+        CONV_Q(KILN_Q8_0, "3x3, silu, residual", 2, 9, 64, 50, 3, 9, 1, 1, .n_in = 4,                                  \
+               .epilogue = {.act = KILN_ACT_SILU, .residual = 1}),                                                     \
+        CONV_Q(KILN_Q8_0, "3x3, several pieces", 1, 12, 320, 390, 3, 12, 1, 1, .n_in = 3),                             \
+        CONV_Q(KILN_Q4_0, "3x3, half as large", 1, 17, 32, 37, 3, 9, 2, 1, .n_in = 3),                                 \
+        CONV_Q(KILN_Q6_K, "3x3, blocks across channels", 1, 14, 1280, 70, 3, 14, 1, 1, .n_in = 3),                     \
+        CONV_Q(KILN_Q4_K, "3x3", 1, 7, 256, 33, 3, 7, 1, 1, .n_in = 3),                                                \
+        CONV_Q(KILN_Q8_0, "1x1", 2, 5, 96, 70, 1, 5, 1, 0, .n_in = 3),                                                 \
+        CONV_Q(KILN_Q5_0, "4x4 patches", 1, 32, 8, 70, 4, 8, 4, 0, .n_in = 3),                                         \
+        CONV_Q(KILN_Q8_0, "8x8 patches of 3", 1, 32, 3, 48, 8, 4, 8, 0, .n_in = 3),                                    \
+        CONV_Q(KILN_Q8_0, "3x3, rows of broken blocks", 1, 6, 10, 32, 3, 6, 1, 1, .n_in = 3),                          \
         {"linear KILN_Q8_0 geglu, residual",                                                                           \
          {.kind = OP_LINEAR,                                                                                           \
           .n_in = 4,                                                                                                   \
@@ -150,6 +173,18 @@
           .in = {X(90, 256), Q(KILN_Q4_K, 4, 33, 256), W(4, 33), IDS(5)},                                              \
           .out = X(90, 33)},                                                                                           \
          PRODUCT},                                                                                                     \
+        {"grouped_linear KILN_Q8_0, deep",                                                                             \
+         {.kind = OP_GROUPED_LINEAR,                                                                                   \
+          .n_in = 4,                                                                                                   \
+          .in = {X(150, 2336), Q(KILN_Q8_0, 3, 70, 2336), W(3, 70), IDS(4)},                                           \
+          .out = X(150, 70)},                                                                                          \
+         PRODUCT},                                                                                                     \
+        {"grouped_linear KILN_Q6_K, few rows",                                                                         \
+         {.kind = OP_GROUPED_LINEAR,                                                                                   \
+          .n_in = 4,                                                                                                   \
+          .in = {X(7, 512), Q(KILN_Q6_K, 5, 33, 512), NONE, IDS(6)},                                                   \
+          .out = X(7, 33)},                                                                                            \
+         PRODUCT},                                                                                                     \
         {"embedding KILN_Q5_K",                                                                                        \
          {.kind = OP_EMBEDDING, .n_in = 2, .in = {Q(KILN_Q5_K, 5, 512), IDS(2, 7)}, .out = X(2, 7, 512)},              \
          0},                                                                                                           \
@@ -167,9 +202,16 @@
         LINEAR_Q(type, r, o, i), 1, 3                                                                                  \
     }
 #define PRODUCTS_BENCH                                                                                                 \
-    BENCH_Q(KILN_Q8_0, 1, 4096, 4096), BENCH_Q(KILN_Q4_K, 1, 4096, 4096), BENCH_Q(KILN_Q8_0, 8192, 320, 320),          \
-        BENCH_Q(KILN_Q8_0, 2048, 640, 640), BENCH_Q(KILN_Q8_0, 512, 1280, 1280), BENCH_Q(KILN_Q4_K, 512, 1280, 1280),  \
-        BENCH_Q(KILN_Q8_0, 512, 1280, 5120),                                                                           \
+    BENCH_Q(KILN_Q8_0, 1, 4096, 14336), BENCH_Q(KILN_Q4_K, 1, 4096, 14336), BENCH_Q(KILN_Q8_0, 8, 4096, 14336),        \
+        BENCH_Q(KILN_Q4_K, 8, 4096, 14336), BENCH_Q(KILN_Q8_0, 16, 4096, 14336), BENCH_Q(KILN_Q4_K, 16, 4096, 14336),  \
+        BENCH_Q(KILN_Q8_0, 8192, 320, 320), BENCH_Q(KILN_Q8_0, 2048, 640, 640), BENCH_Q(KILN_Q8_0, 512, 1280, 1280),   \
+        BENCH_Q(KILN_Q4_K, 512, 1280, 1280), BENCH_Q(KILN_Q8_0, 512, 1280, 5120), BENCH_Q(KILN_Q8_0, 128, 1280, 1280), \
+        {CONV_Q(KILN_Q8_0, "64x64 320-320", 2, 64, 320, 320, 3, 64, 1, 1, .n_in = 3), 7, 3},                           \
+        {CONV_Q(KILN_Q5_0, "64x64 320-320", 2, 64, 320, 320, 3, 64, 1, 1, .n_in = 3), 7, 3},                           \
+        {CONV_Q(KILN_Q8_0, "32x32 640-640", 2, 32, 640, 640, 3, 32, 1, 1, .n_in = 3), 6, 3},                           \
+        {CONV_Q(KILN_Q8_0, "16x16 1280-1280", 2, 16, 1280, 1280, 3, 16, 1, 1, .n_in = 3), 6, 3},                       \
+        {CONV_Q(KILN_Q4_K, "16x16 1280-1280", 2, 16, 1280, 1280, 3, 16, 1, 1, .n_in = 3), 6, 3},                       \
+        {CONV_Q(KILN_Q8_0, "8x8 2560-1280", 2, 8, 2560, 1280, 3, 8, 1, 1, .n_in = 3), 3, 3},                           \
         {MATMUL("8 of 512 x 512 x 512", 0, 1, X(8, 512, 512), X(8, 512, 512), X(8, 512, 512)), 1, 5},                  \
         {MATMUL("8 of 512 x 512 x 512, turned", 1, 1, X(8, 512, 512), X(8, 512, 512), X(8, 512, 512)), 1, 5},          \
         {MATMUL("32 of 128 x 64 x 128", 0, 1, X(32, 128, 64), X(32, 64, 128), X(32, 128, 128)), 1, 5},                 \

@@ -136,7 +136,7 @@ double setup_tolerance(const op_case *c, uint32_t type)
 {
     for (uint32_t i = 0; i < c->op.n_in; i++)
         if (dtype_is_block(c->op.in[i].dtype) && type != KILN_F32) return type == KILN_BF16 ? 0x1p-8 : 0x1p-11;
-    return type == KILN_BF16 ? 1e-3 : c->tolerance > 0 ? c->tolerance : 2e-6;
+    return type == KILN_BF16 || type == KILN_F16 ? 1e-3 : c->tolerance > 0 ? c->tolerance : 2e-6;
 }
 
 int setup_make(op_setup *s, const op_case *c, uint32_t type, int64_t pad)
@@ -267,9 +267,9 @@ static kiln_status pack_all(const op_setup *s, const kernel *k, place *where, ke
             data = packed[i] = mem_aligned(64, k->packed_bytes[i]);
             if (!packed[i]) return KILN_ERR_NOMEM;
             bytes = k->packed_bytes[i];
-            int stored = s->blocks[i] && k->pack_copies[i] == d->dtype;
-            TRY(k->pack(k, i, stored ? s->blocks[i] : s->in[i], stored ? d->dtype : (uint32_t)KILN_F32, packed[i], p,
-                        e));
+            uint32_t type = d->stored ? d->stored : d->dtype;
+            int stored = s->blocks[i] && k->pack_copies[i] == type;
+            TRY(k->pack(k, i, stored ? s->blocks[i] : s->in[i], stored ? type : (uint32_t)KILN_F32, packed[i], p, e));
             a->in[i] = packed[i];
         }
         if (!far_away(where)) continue;

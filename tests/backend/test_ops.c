@@ -1,9 +1,9 @@
-/* test_ops.c - every op of the CPU backend against its plain C reference: one table of cases, run in f32 and bf16
+/* test_ops.c - every op of the CPU backend against its plain C reference: one table of cases, run in f32, bf16 and f16
  * storage, dense and with distance between rows, at every level of the processor (each in a process of its own, since
  * the level is chosen once), with 1 to 4 threads, which must give the same bytes.
  *
  *     test_ops                    the test
- *     test_ops bench [f32|bf16 [NAME]]   GFLOP/s or GB/s of SD1.5's layers; see docs/numerics.md
+ *     test_ops bench [f32|bf16|f16 [NAME [THREADS]]]   GFLOP/s of SD1.5's layers, GB/s of ops that wait for memory
  *
  * Tolerances. f32, 2e-6: exp, erf and the division in an activation are within a few units of 2^-24 = 6e-8 (erf 1.5e-7
  * absolute), sums of n terms within about sqrt(n) of them. Products: 1e-5, what is allowed a whole block of layers;
@@ -24,12 +24,15 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+#if defined __x86_64__
+#include <cpuid.h>
+#endif
 
-enum { N_CASES = sizeof cases / sizeof cases[0], VARIANTS = 4 };
+enum { N_CASES = sizeof cases / sizeof cases[0], VARIANTS = 5 };
 static const struct {
     uint32_t type;
     int64_t pad;
-} variants[VARIANTS] = {{KILN_F32, 0}, {KILN_BF16, 0}, {KILN_F32, 8}, {KILN_BF16, 8}};
+} variants[VARIANTS] = {{KILN_F32, 0}, {KILN_BF16, 0}, {KILN_F32, 8}, {KILN_BF16, 8}, {KILN_F16, 8}};
 static pool *pools[5];
 static void *expected_results[N_CASES][VARIANTS]; /* the reference's, made once and inherited by every child */
 
@@ -49,7 +52,7 @@ static int run_variant(size_t row, int v)
     uint32_t type = variants[v].type;
     int64_t pad = variants[v].pad;
     void *expected = expected_results[row][v], *first = NULL;
-    snprintf(what, sizeof what, "%s %s%s", c->name, type == KILN_F32 ? "f32" : "bf16", pad ? " with row distance" : "");
+    snprintf(what, sizeof what, "%s %s%s", c->name, dtype_name(type), pad ? " with row distance" : "");
     if (!setup_make(&s, c, type, pad)) return 0;
     double tolerance = setup_tolerance(c, type);
     int ok = expected != NULL;
@@ -105,6 +108,9 @@ static int machine_has(const char *feature)
     if (strcmp(feature, "avx2") == 0) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     if (strcmp(feature, "avx512") == 0) return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw");
     if (strcmp(feature, "avx512bf16") == 0) return __builtin_cpu_supports("avx512bf16");
+    unsigned a, b, c, d;
+    if (strcmp(feature, "amx") == 0)
+        return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & bit_AMX_BF16) && (d & bit_AMX_TILE);
 #endif
     return strcmp(feature, "none") == 0;
 }
@@ -123,6 +129,8 @@ static void test_avx2(void) { level("avx2", "f32", ""); }
 static void test_avx512(void) { level("avx512", "f32", ""); }
 static void test_avx512bf16_f32_products(void) { level("avx512bf16", "f32", ""); }
 static void test_avx512bf16_bf16_products(void) { level("avx512bf16", "bf16", ""); }
+
+static void test_amx(void) { level("amx", "bf16", ""); }
 
 /* The traps, by name; rows of the table that begin so. */
 static void test_N1_group_norm_statistics_are_f32(void) { level("avx2", "f32", "group_norm N1"); }
@@ -160,10 +168,20 @@ static double operand_bytes(const operand_desc *d)
     return d->dtype ? (double)shape_count(&d->shape) * (double)dtype_size(d->dtype) : 0;
 }
 
+/* What a run reads and writes: a weight in the form in which it is packed. */
+static double bytes_moved(const op_setup *s, const kernel *k)
+{
+    double bytes = operand_bytes(&s->op.out);
+    for (uint32_t i = 0; i < s->op.n_more; i++) bytes += operand_bytes(&s->op.more[i]);
+    for (uint32_t i = 0; i < s->op.n_in; i++)
+        bytes += k->packed_bytes[i] ? (double)k->packed_bytes[i] : operand_bytes(&s->op.in[i]);
+    return bytes;
+}
+
 typedef struct {
-    char *to;
-    const char *from;
+    char *to, *from;
     size_t each;
+    pool *p;
 } copying;
 
 static void copy_part(void *arg, size_t part)
@@ -172,53 +190,78 @@ static void copy_part(void *arg, size_t part)
     memcpy(c->to + part * c->each, c->from + part * c->each, c->each);
 }
 
-/* GB/s of the operands and results, and what part that is of copying as many bytes with as many threads. */
-static void print_bandwidth(const op_setup *s, double seconds, pool *p)
+static double now(clockid_t clock)
 {
-    double bytes = operand_bytes(&s->op.out) + operand_bytes(&s->op.more[0]), copied = 1e9;
-    for (uint32_t i = 0; i < s->op.n_in; i++) bytes += operand_bytes(&s->op.in[i]);
-    size_t n = (size_t)(bytes / 2), parts = pool_threads(p);
-    copying c = {mem_calloc(n + 1, 1), mem_calloc(n + 1, 1), n / parts};
-    for (int i = 0; i < 5 && c.to && c.from; i++) {
-        struct timespec a, b;
-        memset((void *)(uintptr_t)c.from, i, n);
-        clock_gettime(CLOCK_MONOTONIC, &a);
-        pool_for(p, parts, copy_part, &c);
-        clock_gettime(CLOCK_MONOTONIC, &b);
-        double t = (double)(b.tv_sec - a.tv_sec) + 1e-9 * (double)(b.tv_nsec - a.tv_nsec);
-        if (t < copied) copied = t;
-    }
-    printf("%-46s %10.1f GB/s, %.2f of memcpy's %.1f\n", "", bytes / seconds * 1e-9, copied / seconds,
-           bytes / copied * 1e-9);
-    mem_free(c.to), mem_free((void *)(uintptr_t)c.from);
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static void bench(uint32_t type, const char *filter)
+/* Processor time of a copy; `seconds` is its wall time. */
+static double time_copy(copying *c, double *seconds)
 {
-    pool *p = pool_new(0);
-    double total = 0;
-    printf("%s, %s, %u threads\n%-46s %6s %10s %10s %10s %10s\n", backend_cpu.features(),
-           type == KILN_F32 ? "f32" : "bf16", pool_threads(p), "op", "count", "ms", "GFLOP/s", "a core", "ms a pass");
-    for (size_t i = 0; i < sizeof bench_cases / sizeof bench_cases[0]; i++) {
-        const bench_case *b = &bench_cases[i];
-        op_setup s;
-        double seconds = 0, busy = 0;
-        kernel *k = NULL;
-        if (!strstr(b->c.name, filter)) continue;
-        if (!setup_make(&s, &b->c, type, 0)) break;
-        mem_free(setup_run(&s, &backend_cpu, p, b->repeat, &seconds, &busy, NULL));
-        if (backend_cpu.prepare(&s.op, &k, NULL) == KILN_OK) {
-            printf("%-46s %6d %10.2f %10.1f %10.1f %10.1f  %s\n", b->c.name, b->count, seconds * 1e3,
-                   (double)k->flops / seconds * 1e-9, (double)k->flops / busy * 1e-9, seconds * 1e3 * b->count,
-                   k->name);
-            k->free(k);
-            if (!b->count) print_bandwidth(&s, seconds, p);
+    double t = now(CLOCK_MONOTONIC), busy = now(CLOCK_PROCESS_CPUTIME_ID);
+    pool_for(c->p, pool_threads(c->p), copy_part, c);
+    *seconds = now(CLOCK_MONOTONIC) - t;
+    return now(CLOCK_PROCESS_CPUTIME_ID) - busy;
+}
+
+/* GB/s of what is read and written, and what part that is of copying as many bytes with as many threads: in turns, by
+ * the least processor time of each, so that other work on the machine counts little. */
+static void print_bandwidth(const op_setup *s, double bytes, pool *p, const char *name)
+{
+    enum { TURNS = 5, REPEATS = 3 };
+    double busy = 1e9, seconds = 1e9, copied = 1e9, copy_seconds = 1e9;
+    size_t n = (size_t)(bytes / 2);
+    copying c = {mem_calloc(n + 1, 1), mem_calloc(n + 1, 1), n / pool_threads(p), p};
+    for (int i = 0; i < TURNS * REPEATS && c.to && c.from; i++) {
+        double wall = 1e9, own = 1e9;
+        if (i % REPEATS == 0) {
+            memset(c.from, i, n);
+            mem_free(setup_run(s, &backend_cpu, p, REPEATS, &wall, &own, NULL));
+            busy = own < busy ? own : busy, seconds = wall < seconds ? wall : seconds;
         }
-        fflush(stdout);
-        total += seconds * b->count;
-        setup_free(&s);
+        own = time_copy(&c, &wall);
+        copied = own < copied ? own : copied, copy_seconds = wall < copy_seconds ? wall : copy_seconds;
     }
-    printf("sum of the pass: %.2f s\n", total);
+    printf("%-58s %8.1f GB/s %8.1f copied %6.2f of a copy\n", name, bytes / seconds * 1e-9, bytes / copy_seconds * 1e-9,
+           copied / busy);
+    mem_free(c.to), mem_free(c.from);
+}
+
+/* Milliseconds of a pass. */
+static double bench_row(const bench_case *b, uint32_t type, pool *p)
+{
+    op_setup s;
+    double seconds = 0, busy = 0;
+    kernel *k = NULL;
+    error e = {0};
+    if (!setup_make(&s, &b->c, type, 0)) return 0;
+    if (backend_cpu.prepare(&s.op, &k, &e) != KILN_OK) {
+        printf("%-46s %s\n", b->c.name, e.message);
+    } else if (!b->count) {
+        print_bandwidth(&s, bytes_moved(&s, k), p, b->c.name);
+    } else {
+        mem_free(setup_run(&s, &backend_cpu, p, b->repeat, &seconds, &busy, NULL));
+        printf("%-46s %6d %10.2f %10.1f %10.1f %10.1f  %s\n", b->c.name, b->count, seconds * 1e3,
+               (double)k->flops / seconds * 1e-9, (double)k->flops / busy * 1e-9, seconds * 1e3 * b->count, k->name);
+    }
+    fflush(stdout);
+    if (k) k->free(k);
+    setup_free(&s);
+    return seconds * 1e3 * b->count;
+}
+
+static void bench(const char *type_name, const char *filter, unsigned threads)
+{
+    uint32_t type = dtype_from_name(type_name);
+    pool *p = pool_new(threads);
+    double total = 0;
+    printf("%s, %s, %u threads\n%-46s %6s %10s %10s %10s %10s\n", backend_cpu.features(), dtype_name(type),
+           pool_threads(p), "op", "count", "ms", "GFLOP/s", "a core", "ms a pass");
+    for (size_t i = 0; i < sizeof bench_cases / sizeof bench_cases[0]; i++)
+        if (strstr(bench_cases[i].c.name, filter)) total += bench_row(&bench_cases[i], type, p);
+    printf("sum of the pass: %.2f s\n", total * 1e-3);
     pool_free(p);
 }
 
@@ -230,6 +273,7 @@ int main(int argc, char **argv)
         CASE(test_avx512),
         CASE(test_avx512bf16_f32_products),
         CASE(test_avx512bf16_bf16_products),
+        CASE(test_amx),
         CASE(test_N1_group_norm_statistics_are_f32),
         CASE(test_N2_attention_scores_are_f32),
         CASE(test_N8_attention_4096_positions),
@@ -241,7 +285,7 @@ int main(int argc, char **argv)
         CASE(test_refusals),
     };
     if (argc > 1 && strcmp(argv[1], "bench") == 0) {
-        bench(argc > 2 && strcmp(argv[2], "f32") == 0 ? KILN_F32 : KILN_BF16, argc > 3 ? argv[3] : "");
+        bench(argc > 2 ? argv[2] : "bf16", argc > 3 ? argv[3] : "", argc > 4 ? (unsigned)atoi(argv[4]) : 0);
         return 0;
     }
     return test_main(argc, argv, tests, sizeof tests / sizeof tests[0]);

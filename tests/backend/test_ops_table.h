@@ -76,6 +76,7 @@
     }
 
 #include "ops_rows_products.h"
+#include "ops_rows_blocks.h"
 
 #define WRITE(label, axis_, state_, at, ...)                                                                           \
     {                                                                                                                  \
@@ -88,12 +89,26 @@
             0                                                                                                          \
     }
 
+#define WRITE_PART(label, axis_, state_, at, count, ...)                                                               \
+    {                                                                                                                  \
+        "state_write " label,                                                                                          \
+            {.kind = OP_STATE_WRITE,                                                                                   \
+             .n_in = 4,                                                                                                \
+             .in = {state_, at, __VA_ARGS__, count},                                                                   \
+             .out = state_,                                                                                            \
+             .attr.state_write = {axis_}},                                                                             \
+            0                                                                                                          \
+    }
+
 static const op_case cases[] = {
     WRITE("rows of one sequence", 1, X(1, 9, 37), IDS(1), X(1, 4, 37)),
     WRITE("round the end, one offset a sequence", 1, X(3, 5, 2, 19), IDS(3), X(3, 5, 2, 19)),
     WRITE("the first dimension", 0, X(7, 33), IDS(1), X(3, 33)),
     WRITE("the last dimension", 2, X(2, 3, 8), IDS(1), X(2, 3, 5)),
+    WRITE_PART("as many as a number says", 1, X(2, 9, 7), IDS(1), IDS(1), X(2, 6, 7)),
+    WRITE_PART("other lengths for each sequence", 1, X(3, 7, 2, 5), IDS(3), IDS(3), X(3, 4, 2, 5)),
     PRODUCTS_ROWS,
+    BLOCKS_ROWS,
     SEQUENCE_ROWS,
     PICTURE_ROWS,
     {"linear plain",
@@ -292,6 +307,29 @@ static const op_case cases[] = {
     {"permute last",
      {.kind = OP_PERMUTE, .n_in = 1, .in = {X(2, 3, 4, 5)}, .out = X(2, 5, 3, 4), .attr.permute = {{0, 3, 1, 2}}},
      0},
+    /* in f16 its numbers are beyond 65504 */
+    {"matmul saturating",
+     {.kind = OP_MATMUL,
+      .n_in = 2,
+      .in = {X(37, 40), X(40, 70)},
+      .out = X(37, 70),
+      .attr.matmul = {1e5f, 0},
+      .saturate = 1},
+     PRODUCT},
+    {"map a * 200000 - b",
+     {.kind = OP_MAP, .n_in = 2, .in = {X(5, 600), X(5, 600)}, .out = X(5, 600), .saturate = 1},
+     0},
+    {"affine saturating",
+     {.kind = OP_AFFINE, .n_in = 1, .in = {X(3, 1500)}, .out = X(3, 1500), .attr.affine = {-2e5f, 1}, .saturate = 1},
+     0},
+    {"linear saturating, residual",
+     {.kind = OP_LINEAR,
+      .n_in = 4,
+      .in = {X(70, 300), W(40, 300), W(40), X(70, 40)},
+      .out = X(70, 40),
+      .epilogue = {.residual = 1},
+      .saturate = 1},
+     PRODUCT},
     {"add, rank 7",
      {.kind = OP_ADD, .n_in = 2, .in = {X(2, 3, 2, 2, 3, 2, 5), X(3, 1, 2, 1, 2, 5)}, .out = X(2, 3, 2, 2, 3, 2, 5)},
      0},
@@ -375,6 +413,7 @@ static const op_case cases[] = {
      {.kind = OP_EMBEDDING, .n_in = 2, .in = {W(5, 24), IDS(2, 1, 1, 3, 1, 2, 2)}, .out = X(2, 1, 1, 3, 1, 2, 2, 24)},
      0},
     {"embedding", {.kind = OP_EMBEDDING, .n_in = 2, .in = {W(5, 24), IDS(2, 7)}, .out = X(2, 7, 24)}, 0},
+    {"gather several", {.kind = OP_GATHER, .n_in = 2, .in = {X(3, 5, 24), IDS(3, 4)}, .out = X(3, 4, 24)}, 0},
     {"gather", {.kind = OP_GATHER, .n_in = 2, .in = {X(3, 5, 24), IDS(3)}, .out = X(3, 24)}, 0},
     {"timestep",
      {.kind = OP_TIMESTEP, .n_in = 1, .in = {X(3)}, .out = X(3, 320), .attr.timestep = {320, 1, 0, 10000}},

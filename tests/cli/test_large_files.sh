@@ -23,6 +23,11 @@ quick more_than_the_header_says 1 "longer.safetensors" bash -c 'model longer.saf
 truncate -s 300M "$work/models/checkpoints/short.safetensors"
 printf '\001\002\003\004\005' | dd of="$work/models/checkpoints/short.safetensors" conv=notrunc 2>/dev/null
 quick a_length_that_cannot_be 1 "short.safetensors" bash -c 'model short.safetensors'
+truncate -s 400G "$work/models/checkpoints/zeros.gguf"
+quick a_gguf_of_zeros 1 "zeros.gguf" bash -c 'model zeros.gguf'
+"$kiln" quantize tests/golden/tiny-sd1/unet "$work/models/checkpoints/cut.gguf" --type q8_0 >/dev/null && printf '\377\377\377\377\377\377' | dd of="$work/models/checkpoints/cut.gguf" bs=1 seek=8 conv=notrunc 2>/dev/null
+truncate -s 400G "$work/models/checkpoints/cut.gguf"
+quick a_gguf_that_counts_too_much 1 "cut.gguf" bash -c 'model cut.gguf'
 
 # ---- in a model folder
 cp -r tests/golden/tiny-sd1 "$work/models/folder"

@@ -114,36 +114,21 @@ expect hook_as_lora_of_itself 0 "" draw itself "$work/as_lora.yaml"
 expect hook_as_lora_other_model 0 "" draw other_plain "$work/other_plain.yaml"
 expect hook_as_lora_of_another 0 "" draw another "$work/as_lora.yaml" --set other=other-sd1
 # all of the difference on both sides, prompts encoded by the first: the pictures agree as far as sums of f32 do
-near() { python3 - "$(picture "$1")" "$(picture "$2")" <<'END'
-import sys, zlib
-def rows(path):
-    data, at, out = open(path, "rb").read(), 8, b""
-    while at < len(data):
-        n = int.from_bytes(data[at:at + 4], "big")
-        if data[at + 4:at + 8] == b"IDAT": out += data[at + 8:at + 8 + n]
-        at += 12 + n
-    raw = zlib.decompress(out)
-    w, h = (int.from_bytes(data[k:k + 4], "big") for k in (16, 20))
-    size, last, all = 3 * w, bytearray(3 * w), []
-    for y in range(h):
-        kind, line = raw[y * (size + 1)], bytearray(raw[y * (size + 1) + 1:(y + 1) * (size + 1)])
-        for x in range(size):
-            a, b, c = (line[x - 3] if x > 2 else 0), last[x], (last[x - 3] if x > 2 else 0)
-            p = a + b - c
-            paeth = min((abs(p - a), 0, a), (abs(p - b), 1, b), (abs(p - c), 2, c))[2]
-            line[x] = (line[x] + (0, a, b, (a + b) // 2, paeth)[kind]) & 255
-        all += line
-        last = line
-    return all
-a, b = rows(sys.argv[1]), rows(sys.argv[2])
-sys.exit(0 if max(abs(x - y) for x, y in zip(a, b)) <= 1 else 3)
-END
-}
+near() { python3 "$KILN_ROOT/tests/cli/near_pixels.py" "$(picture "$1")" "$(picture "$2")"; }
 check hook_as_lora_of_itself_changes_nothing near itself plain
 check hook_as_lora_of_another_changes_it other another plain
 sed 's/clip: \[model, CLIP\]/clip: [first, CLIP]/' "$work/other_plain.yaml" | sed 's/^  model:/  first: {class_type: CheckpointLoaderSimple, inputs: {ckpt_name: tiny-sd1}}\n  model:/' >"$work/other_unet.yaml"
 expect hook_as_lora_other_unet 0 "" draw other_unet "$work/other_unet.yaml"
 check hook_as_lora_of_another_is_it near another other_unet
+# the same of a checkpoint whose weights are blocks
+cp -r "$work/models/other-sd1" "$work/models/blocks-sd1"
+unet=$(ls "$work"/models/other-sd1/unet/*.safetensors) && rm "$work"/models/blocks-sd1/unet/*.safetensors
+expect hook_quantized 0 "" "$kiln" quantize "$unet" "$work/models/blocks-sd1/unet/$(basename "$unet")" --type q4_0
+expect hook_as_lora_of_blocks 0 "" draw of_blocks "$work/as_lora.yaml" --set other=blocks-sd1
+sed 's/ckpt_name: other-sd1/ckpt_name: blocks-sd1/' "$work/other_unet.yaml" >"$work/blocks_unet.yaml"
+expect hook_as_lora_blocks_unet 0 "" draw blocks_unet "$work/blocks_unet.yaml"
+check hook_as_lora_of_blocks_is_it near of_blocks blocks_unet
+check hook_as_lora_of_blocks_is_another other of_blocks another
 
 # ---- a budget, a sweep, kept results
 expect hook_budget 0 "" draw budget "$work/interpolated.yaml" --memory 12M

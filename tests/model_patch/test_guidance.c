@@ -12,6 +12,7 @@
 
 #include <math.h>
 #include <stdarg.h>
+#include <stdio.h>
 
 #define TOLERANCE 1e-6
 
@@ -238,6 +239,17 @@ static kiln_status give_further(const kiln_guesses *g, const kiln_further_guess 
     return KILN_OK;
 }
 
+static char failure[400];
+static kiln_t note_failure(kiln_program *p, const char *fmt, ...)
+{
+    va_list args;
+    (void)p;
+    va_start(args, fmt);
+    vsnprintf(failure, sizeof failure, fmt, args);
+    va_end(args);
+    return (kiln_t){0};
+}
+
 static void test_pag(void)
 {
     kiln_guesses g = guesses();
@@ -258,6 +270,12 @@ static void test_pag(void)
         a.place = at[i].place;
         CHECK_EQ(asked_hook->attention(asked_hook, NULL, &a).id, at[i].id);
     }
+    kiln_attention grouped = {.size = sizeof grouped, .kv_heads = 1};
+    kiln_ops ops = {.size = sizeof ops, .fail = note_failure};
+    a.place = "middle.1.attn1", a.more = &grouped;
+    CHECK_EQ(asked_hook->attention(asked_hook, &(kiln_recording){.size = sizeof(kiln_recording), .ops = &ops}, &a).id,
+             0);
+    CHECK_MSG(strstr(failure, "PerturbedAttentionGuidance: the attention at 'middle.1.attn1'") != NULL, "%s", failure);
     free(p);
 }
 

@@ -48,6 +48,7 @@ static void check_merging(const char *name, const int64_t size[2], double ratio,
     kiln_t out = p->hook[0].attention(&p->hook[0], &t.r, &t.a);
     REQUIRE(out.id != 0);
     piece_check(&t.c, out, golden(goldens, "%s.out", name), tolerance, name);
+    weights_unref(goldens);
     free(p);
 }
 

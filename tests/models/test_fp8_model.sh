@@ -40,7 +40,9 @@ same in_f32_with_little_memory --precision f32 --memory 5M
 cmp f8-in_f32.png f8-in_f32_with_little_memory.png; verdict memory_changes_nothing $?
 if [ -e "$build/emu/kiln-cuda-emu.so" ]; then
     export KILN_CUDA_LIBRARY=$build/emu/kiln-cuda-emu.so
-    same on_a_device --precision f32 --device cuda
+    # f8 stays f8 there, and few rows are multiplied as they are: sums are in another order
+    draw f8 on_a_device --precision f32 --device cuda && draw of-f8 on_a_device --precision f32 --device cuda &&
+        python3 "$KILN_ROOT/tests/cli/near_pixels.py" f8-on_a_device.png of-f8-on_a_device.png; verdict on_a_device $?
     same on_a_device_in_f16 --precision f16 --device cuda
     unset KILN_CUDA_LIBRARY
 fi

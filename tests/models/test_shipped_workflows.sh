@@ -29,6 +29,15 @@ shows lora-stack "$two on a black background"
 shows embedding "a purple star above a blue square"
 shows merge "$two"
 shows merge "$two on a black background" --set ratio=0
+# a few words become a caption, and the picture shows what that says
+for seed in 1 2 3; do
+    draw story --set seed=$seed
+    caption=$(cat "$work/out/"story_*.txt | tail -n 1); rm -f "$work/out/"story_*.txt
+    grep -qE '^an? [a-z]+ (circle|square|triangle|star|ring|cross) (above|below|left of|right of) an? [a-z]+ [a-z]+' <<<"$caption"; verdict "story_caption_$seed" $?
+    "$judge" "$(grep '\.png$' <<<"$drawn")" "$caption" >>"$work/log"; verdict "story_picture_$seed" $?
+done
+draw story --set seed=1 --set 'prompt=a blue circle and something else'
+grep -q 'blue circle' "$work/out/"story_*.txt; verdict story_keeps_what_was_asked $?
 draw several
 wanted=("a red circle" "a blue square" "a yellow triangle")
 n=0

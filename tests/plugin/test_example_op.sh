@@ -33,6 +33,10 @@ mistake an_expression_that_is_another 's/a < 0.5 ? a : 1 - 0.25/a < 0.5 ? a : 1 
 mistake no_examples 's/KILN_ARRAY(example, shoulder_examples),//' 'it has none, so nothing of it can be tried'
 mistake a_name_that_is_taken 's/"org.example.shoulder"/"org.example.decay"/' "op 'org.example.decay' is already registered"
 
+# on another backend than the processor's
+"$kiln" check-plugin good/trails.so --device reference >said.txt 2>&1 && grep -q 'also on reference' said.txt; verdict tried_on_another_backend $?
+"$kiln" check-plugin good/trails.so --device toaster >said.txt 2>&1; [ $? = 2 ] && grep -q 'toaster' said.txt; verdict told_no_such_device $?
+
 # ---- in a workflow: a white column leaves a trail
 cat >t.yaml <<'Y'
 nodes:

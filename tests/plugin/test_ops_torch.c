@@ -67,7 +67,7 @@ static void finish(piece *c, const char *name, kiln_t out, kiln_t more)
 /* The case's operands 0..n-1; those of the bits `whole` are i32. */
 static piece begin(const char *name, int n, unsigned whole, kiln_t *in)
 {
-    char number[4];
+    char number[12];
     piece c = piece_new(KILN_F32);
     for (int i = 0; i < n; i++) {
         snprintf(number, sizeof number, "%d", i);

@@ -1,4 +1,5 @@
 /* test_states.c - memory of programs that outlives their runs: shared, forked, saved, round the end, on the account. */
+#include "backend/states.h"
 #include "harness.h"
 #include "memory/residency.h"
 #include "rig.h"
@@ -141,6 +142,116 @@ static void test_a_state_is_saved_and_goes_on(void)
     ops()->program_free(p);
 }
 
+/* As a stored type's from_plain() has it: a call where nothing computes. Forked and run, it is on the device. */
+static void test_made_where_nothing_computes(void)
+{
+    float before[18], after[18];
+    error why = {0};
+    kiln_program *p = writer("rows");
+    kiln_states *s = ops()->states_new(rig_ctx(), "test");
+    CHECK_EQ(write_rows(p, s, 10, 1, before, after), KILN_OK);
+    kiln_value *saved = ops()->states_save(rig_ctx(), s);
+    size_t held = budget_used(residency_budget(runtime_residency(rig_runtime)));
+    kiln_states *loose = states_new(NULL, "loose", 0, &why);
+    REQUIRE(saved && loose);
+    CHECK_MSG(ops()->states_load(rig_ctx(), loose, saved) == KILN_OK, "%s", rig_message());
+    CHECK_EQ(ops()->states_bytes(loose), sizeof(float) * PLACES * WIDTH);
+    CHECK_EQ(budget_used(residency_budget(runtime_residency(rig_runtime))), held);
+    kiln_states *f = ops()->states_fork(rig_ctx(), loose);
+    REQUIRE(f);
+    CHECK(budget_used(residency_budget(runtime_residency(rig_runtime))) > held);
+    CHECK_EQ(write_rows(p, f, 30, 3, before, after), KILN_OK);
+    CHECK(before[3] == 10 && before[8] == 15 && after[9] == 30);
+    kiln_states *alone = states_new(NULL, "alone", 0, &why);
+    REQUIRE(alone && ops()->states_load(rig_ctx(), alone, saved) == KILN_OK);
+    CHECK_EQ(write_rows(p, alone, 30, 3, before, after), KILN_OK); /* without a fork */
+    CHECK(before[3] == 10 && after[9] == 30);
+    value_unref(saved);
+    ops()->states_free(s), ops()->states_free(f), ops()->states_free(loose), ops()->states_free(alone);
+    ops()->program_free(p);
+}
+
+/* A batch of unequal lengths: places behind a count stay what they were. */
+static void test_as_much_as_a_count_says(void)
+{
+    const kiln_ops *o = ops();
+    float x[2 * 3 * 2], y[2 * 5 * 2];
+    int32_t at[2] = {1, 4}, count[2] = {2, 3};
+    kiln_program *p =
+        o->program_new(rig_ctx(), &(kiln_program_options){.size = sizeof(kiln_program_options), .name = "part"});
+    kiln_t state = o->state(p, "rows", KILN_F32, 3, KILN_DIMS(2, 5, 2));
+    kiln_t in = o->input(p, "x", KILN_F32, 3, KILN_DIMS(2, 3, 2)), from = o->input(p, "at", KILN_I32, 1, KILN_DIMS(2));
+    kiln_state_write how = {
+        .size = sizeof how, .axis = 1, .offset = from, .count = o->input(p, "count", KILN_I32, 1, KILN_DIMS(2))};
+    o->output(p, "y", o->affine(p, o->state_write_part(p, state, in, &how), 1, 0));
+    CHECK_MSG(o->plan(rig_ctx(), p, NULL) == KILN_OK, "%s", rig_message());
+    kiln_states *s = o->states_new(rig_ctx(), "test");
+    for (int i = 0; i < 12; i++) x[i] = (float)(i + 1);
+    int64_t two = 2;
+    kiln_bind binds[] = {
+        numbers("x", x, 3, KILN_DIMS(2, 3, 2)),
+        KILN_BIND(
+            "at",
+            {.size = sizeof(kiln_tensor), .dtype = KILN_I32, .device = KILN_CPU, .rank = 1, .dim = &two, .data = at}),
+        KILN_BIND("count", {.size = sizeof(kiln_tensor),
+                            .dtype = KILN_I32,
+                            .device = KILN_CPU,
+                            .rank = 1,
+                            .dim = &two,
+                            .data = count})};
+    kiln_bind out = numbers("y", y, 3, KILN_DIMS(2, 5, 2));
+    kiln_run r = {.size = sizeof r, .states = s, .in = binds, .n_in = 3, .out = &out, .n_out = 1};
+    CHECK_MSG(o->run_with(rig_ctx(), p, &r) == KILN_OK, "%s", rig_message());
+    static const float want[20] = {0,  0,  1,  2, 3, 4, 0, 0, 0, 0, /* the second goes round: */ 9,
+                                   10, 11, 12, 0, 0, 0, 0, 7, 8};
+    for (int i = 0; i < 20; i++) CHECK_EQ(y[i], want[i]);
+    count[0] = 4; /* of three */
+    int on_device = o->device(rig_ctx()) != KILN_CPU;
+    kiln_status status = o->run_with(rig_ctx(), p, &r);
+    CHECK_MSG(on_device ? status == KILN_OK
+                        : status == KILN_ERR_INVALID && strstr(rig_message(), "4 of 3 places") != NULL,
+              "%s", rig_message());
+    o->states_free(s), o->program_free(p);
+}
+
+/* Rows of a sequence by numbers that a range and the run's own number make; the type that is recorded now. */
+static void test_rows_by_numbers(void)
+{
+    const kiln_ops *o = ops();
+    float x[2 * 4 * 3], y[2 * 2 * 3];
+    int32_t last[2] = {3, 2};
+    int64_t dim[2] = {2, 1};
+    kiln_program *p = o->program_new(
+        rig_ctx(),
+        &(kiln_program_options){.size = sizeof(kiln_program_options), .name = "rows", .precision = KILN_F32});
+    CHECK_EQ(o->precision(p), KILN_F32);
+    o->precision_push(p, KILN_BF16);
+    uint32_t inside = o->precision(p);
+    o->precision_pop(p);
+    CHECK(inside == KILN_BF16 && o->precision(p) == KILN_F32);
+    kiln_t in = o->input(p, "x", KILN_F32, 3, KILN_DIMS(2, 4, 3)), at = o->input(p, "last", KILN_I32, 2, dim);
+    kiln_map whole = {.size = sizeof whole, .dtype = KILN_I32};
+    kiln_t index = o->map(p, "a + b", (kiln_t[]){at, o->arange(p, -1, 1, 1)}, 2, &whole); /* the last two rows */
+    o->output(p, "y", o->gather(p, in, index));
+    CHECK_MSG(o->plan(rig_ctx(), p, NULL) == KILN_OK, "%s", rig_message());
+    for (int i = 0; i < 24; i++) x[i] = (float)i;
+    kiln_bind binds[] = {
+        numbers("x", x, 3, KILN_DIMS(2, 4, 3)),
+        KILN_BIND(
+            "last",
+            {.size = sizeof(kiln_tensor), .dtype = KILN_I32, .device = KILN_CPU, .rank = 2, .dim = dim, .data = last})};
+    kiln_bind out = numbers("y", y, 3, KILN_DIMS(2, 2, 3));
+    CHECK_MSG(o->run(rig_ctx(), p, binds, 2, &out, 1) == KILN_OK, "%s", rig_message());
+    static const float want[12] = {6, 7, 8, 9, 10, 11, 15, 16, 17, 18, 19, 20};
+    for (int i = 0; i < 12; i++) CHECK_EQ(y[i], want[i]);
+    o->program_free(p);
+    p = o->program_new(rig_ctx(), &(kiln_program_options){.size = sizeof(kiln_program_options), .name = "none"});
+    o->output(p, "y", o->arange(p, 3, 3, 1));
+    CHECK_EQ(o->plan(rig_ctx(), p, NULL), KILN_ERR_INVALID);
+    CHECK_MSG(strstr(rig_message(), "arange from 3 to 3 by 1") != NULL, "%s", rig_message());
+    o->program_free(p);
+}
+
 static void test_what_goes_wrong_is_a_sentence(void)
 {
     float before[18], after[18];
@@ -183,6 +294,9 @@ int main(int argc, char **argv)
         CASE(test_a_part_stays_what_it_was),
         CASE(test_a_fork_goes_its_own_way),
         CASE(test_a_state_is_saved_and_goes_on),
+        CASE(test_made_where_nothing_computes),
+        CASE(test_as_much_as_a_count_says),
+        CASE(test_rows_by_numbers),
         CASE(test_what_goes_wrong_is_a_sentence),
     };
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);

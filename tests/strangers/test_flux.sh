@@ -1,31 +1,33 @@
-# test_flux.sh - a stranger brings Flux.1 (flux/): a T5 encoder with its table of relative places, a transformer of double and single blocks, three axes of
-# places, guidance as an input. Built against an installed kiln and nothing else, and held against diffusers and transformers: f32 1e-5 of the largest value,
+# test_flux.sh - a stranger brings Flux.1 (flux/): T5 with its unigram tokenizer beside kiln's CLIP L in one CLIP, a prompt for each through kiln.text, a
+# transformer of double and single blocks, three axes of places, guidance as an input. Built against an installed kiln and nothing else, and held against diffusers and transformers: f32 1e-5 of the largest value,
 # bf16 2e-2.
 here="$KILN_ROOT/tests/strangers/flux" input="$KILN_ROOT/tests/strangers/flux"
 . "$KILN_ROOT/tests/strangers/goldens/goldens.sh"
 build flux.so "$here"/*.c && build goldens.so "$KILN_ROOT/tests/strangers/goldens/golden_nodes.c"; verdict builds_against_the_installed_headers $?
 [ -z "$(readelf -d "$work/plugins/flux.so" | grep NEEDED | grep -vE 'libc\.|libm\.|libjansson\.')" ]; verdict links_nothing_of_kilns $?
+"$kiln" check-plugin "$work/plugins/flux.so" >"$work/checked.txt" 2>&1; result=$?; [ $result -eq 0 ] || tail -n 5 "$work/checked.txt"; verdict check_plugin_finds_nothing $result
 
-ids="3 17 9 38 22 5 11 30 2 8 26 19 33 14 1"
-begin() {
+l="A red fox by the river, at night"
+t5="An owl and 2 foxes by the river: smoke rises over the blue house… seriously?"
+begin() { # [FIRST FILE] [SECOND FILE] [PROMPT OF T5]
     cat <<END
 kiln: 1
 nodes:
-  tokens: {class_type: ExampleT5Encode, inputs: {file: t5.safetensors, ids: "${1:-$ids}"}}
+  clip: {class_type: ExampleFluxCLIPLoader, inputs: {clip_name1: ${1:-clip_l.safetensors}, clip_name2: ${2:-t5.safetensors}}}
   model: {class_type: UNETLoader, inputs: {unet_name: flux.safetensors}}
-  pooled: {class_type: TestTensor, inputs: {file: goldens.safetensors, name: pooled}}
-  yes: {class_type: ExampleFluxConditioning, inputs: {tokens: [tokens, 0], pooled: [pooled, 0]}}
-  less: {class_type: ExampleFluxConditioning, inputs: {tokens: [tokens, 0], pooled: [pooled, 0], guidance: 1.0}}
+  yes: {class_type: ExampleCLIPTextEncodeFlux, inputs: {clip: [clip, 0], clip_l: "$l", t5xxl: "${3:-$t5}"}}
+  less: {class_type: ExampleCLIPTextEncodeFlux, inputs: {clip: [clip, 0], clip_l: "$l", t5xxl: "${3:-$t5}", guidance: 1.0}}
   empty: {class_type: TestLatent, inputs: {file: goldens.safetensors, name: empty}}
   two: {class_type: TestLatent, inputs: {file: goldens.safetensors, name: two}}
 END
 }
+part() { echo "  $1: {class_type: TestEntry, inputs: {conditioning: [yes, 0], key: $1}}"; golden "$1"; }
 sample() { # NAME LATENT SEED STEPS [CONDITIONING]
     echo "  $1: {class_type: KSampler, inputs: {model: [model, 0], positive: [${5:-yes}, 0], negative: [${5:-yes}, 0], latent_image: [$2, 0], seed: $3, steps: $4, cfg: 1.0, sampler_name: euler, scheduler: simple}}"
 }
 golden() { echo "  golden_$1: {class_type: TestGolden, inputs: {value: [$1, 0], file: goldens.safetensors, name: golden.$1}}"; }
 all_cases() {
-    begin; golden tokens
+    begin; part tokens; part pooled
     sample one empty 5 1; golden one
     sample whole empty 5 6; golden whole
     sample weak empty 5 6 less; golden weak
@@ -33,12 +35,12 @@ all_cases() {
 }
 all_cases >"$work/all.yaml"
 run all "$work/all.yaml" --no-cache; verdict runs $?
-for name in tokens one whole weak batch; do as_golden $name all; done
+for name in tokens pooled one whole weak batch; do as_golden $name all; done
 ! grep -q 'is not used by any network' "$work/all.txt"; verdict every_weight_is_asked_for $?
 
 # in bf16
 "$kiln" run "$work/all.yaml" --no-cache --precision bf16 --plugins "$work/plugins" --models "$here/models" --input "$here" --out "$work/bf16" >"$work/bf16.txt" 2>&1
-for name in tokens one whole batch; do
+for name in tokens pooled one whole batch; do
     error=$(sed -n "s/^golden golden\.$name //p" "$work/bf16.txt")
     awk -v e="${error:-none}" 'BEGIN { exit !(e != "none" && e != "nan" && e + 0 <= 2e-2) }'; result=$?
     echo "# ${name}_bf16: ${error:-not compared}"; verdict "${name}_bf16" $result
@@ -46,7 +48,7 @@ done
 
 # looked at without running, the same bytes for any number of threads, taken up again after a kill
 run dry "$work/all.yaml" --no-cache --dry-run && ! grep -q '^golden golden' "$work/dry.txt"; verdict a_dry_run_runs_nothing $?
-run explained "$work/all.yaml" --no-cache --explain && grep -qE '^tokens +ExampleT5Encode +[0-9a-f]+ +[0-9.]+ kB' "$work/explained.txt"; verdict is_explained $?
+run explained "$work/all.yaml" --no-cache --explain && grep -qE '^yes +ExampleCLIPTextEncodeFlu[x]? +[0-9a-f]+ +[0-9.]+ kB' "$work/explained.txt"; verdict is_explained $?
 { begin; sample whole empty 5 6; echo '  dump: {class_type: TestDump, inputs: {samples: [whole, 0]}}'; } >"$work/dump.yaml"
 run one_thread "$work/dump.yaml" --no-cache --threads 1; run four_threads "$work/dump.yaml" --no-cache --threads 4
 cmp "$work/one_thread/samples_00001_.f32" "$work/four_threads/samples_00001_.f32"; verdict the_same_bytes_for_any_threads $?
@@ -54,11 +56,18 @@ cmp "$work/one_thread/samples_00001_.f32" "$work/four_threads/samples_00001_.f32
 resumes_after_a_kill "$work/long.yaml"; verdict killed_it_goes_on $?
 
 # on a device, where there is an emulated one
-on_device device "$work/all.yaml" && for name in tokens one whole batch; do as_golden "${name}_on_the_device" device $name; done
+on_device device "$work/all.yaml" && for name in tokens pooled one whole batch; do as_golden "${name}_on_the_device" device $name; done
 
 # bad use
-{ begin "3 400"; sample one empty 5 1; golden one; } >"$work/ids.yaml"
-refused a_token_that_is_none "$work/ids.yaml" 1 "node 'tokens' \(ExampleT5Encode\): ids: 1 to 1024 numbers from 0 to 39 are expected"
+case_of() { sample one empty 5 1; golden one; }
+{ begin t5.safetensors clip_l.safetensors; sample whole empty 5 6; golden whole; } >"$work/turned.yaml"
+run turned "$work/turned.yaml" --no-cache; as_golden in_the_other_order turned whole
+{ begin | sed "s/^  yes:.*/  yes: {class_type: CLIPTextEncode, inputs: {clip: [clip, 0], text: \"$l\"}}/"; sample one empty 5 1; echo '  dump: {class_type: TestDump, inputs: {samples: [one, 0]}}'; } >"$work/same.yaml"
+run same "$work/same.yaml" --no-cache && [ -e "$work/same/samples_00001_.f32" ]; verdict one_prompt_for_both $?
+{ begin t5.safetensors t5.safetensors; case_of; } >"$work/twice.yaml"
+refused the_same_encoder_twice "$work/twice.yaml" 1 "node 'clip' \(ExampleFluxCLIPLoader\): both files are the encoder 't5xxl'; Flux wants CLIP L and T5"
+{ begin; echo '  lone: {class_type: CLIPLoader, inputs: {clip_name: clip_l.safetensors}}'; case_of; } | sed 's/clip: \[clip, 0\]/clip: [lone, 0]/' >"$work/lone.yaml"
+refused a_clip_without_t5 "$work/lone.yaml" 1 "node 'yes' \(ExampleCLIPTextEncodeFlux\): .*t5xxl"
 {
     begin; sample one flat 5 1; golden one
     echo '  flat: {class_type: EmptyLatentImage, inputs: {width: 72, height: 64}}'

@@ -28,6 +28,18 @@ if [ -e "$emu" ]; then
         cc -std=c11 -O1 -Wall -Wextra -Wshadow -Wconversion -Werror $(pkg-config --cflags kiln) -c "$KILN_ROOT/tests/strangers/goldens/try_cuda.c" -o "$emulated/try.o" &&
         c++ "$emulated"/*.o "$emu" -Wl,-rpath,"$(dirname "$emu")" -o "$emulated/try" -lm && "$emulated/try"
     verdict its_cuda_source_is_right $?
+    # the plugin with its cuda(), as kiln check-plugin tries it; and with a mistake in the kernel
+    with_kernel() { # NAME SED
+        mkdir -p "$emulated/$1" && sed -f "$here/ssd_scan_stream.sed" "$here/ssd_scan.cu" | sed "$2" >"$emulated/$1/scan.cpp" &&
+            c++ -std=c++17 -O1 -fPIC -I"$shim" -I"$shim/fake" -I"$here" -c "$emulated/$1/scan.cpp" -o "$emulated/$1/scan.o" &&
+            (cd "$emulated/$1" && cc -std=c11 -O1 -fPIC -DSSD_SCAN_CUDA $(pkg-config --cflags kiln jansson) -c "$here"/*.c) &&
+            c++ -shared "$emulated/$1"/*.o "$emu" -Wl,-rpath,"$(dirname "$emu")" -o "$emulated/$1/language.so" -lm -ljansson && chmod go-w "$emulated/$1/language.so" &&
+            KILN_CUDA_LIBRARY=$emu "$kiln" check-plugin "$emulated/$1/language.so" --device cuda >"$work/$1.txt" 2>&1
+    }
+    with_kernel whole '' && grep -q 'against its reference, also on cuda' "$work/whole.txt"; result=$?
+    [ $result -eq 0 ] || cat "$work/whole.txt"
+    verdict its_cuda_is_tried_by_check_plugin $result
+    with_kernel broken 's/sum += s.c\[/sum -= s.c[/'; grep -q 'FAIL device f32' "$work/broken.txt"; verdict a_wrong_cuda_is_told $?
 else
     echo "skip its_cuda_source_is_right: there is no emulation of CUDA"
 fi

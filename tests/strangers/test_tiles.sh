@@ -55,22 +55,7 @@ long() {
     echo '  dump: {class_type: TestDump, inputs: {samples: [long, 0]}}'
 }
 long >"$work/long.yaml"
-killed_and_resumed() {
-    local pid begun
-    run long "$work/long.yaml" --no-cache || return 1
-    for _ in 1 2 3 4 5; do
-        rm -rf "$work/cache" "$work/cut" "$work/events"
-        "$kiln" run "$work/long.yaml" --precision f32 --plugins "$work/plugins" --models "$here/models" --input "$tiles" --out "$work/cut" \
-            --cache "$work/cache" --save-state 0.000001 --events "$work/events" >/dev/null 2>&1 & pid=$!
-        for _ in $(seq 1000); do grep -q '"what": "step", "done": 5' "$work/events" 2>/dev/null && break; sleep 0.01; done
-        kill -KILL $pid; wait $pid 2>/dev/null
-        [ -e "$work/cut/samples_00001_.f32" ] || break
-    done
-    run rest "$work/long.yaml" --cache "$work/cache" --events "$work/events" || return 1
-    begun=$(sed -n 's/.*"what": "step", "done": \([0-9]*\).*/\1/p' "$work/events" | head -n 1)
-    [ "${begun:-0}" -gt 1 ] && cmp "$work/long/samples_00001_.f32" "$work/rest/samples_00001_.f32" || { echo "  begun at step ${begun:-?}"; return 1; }
-}
-killed_and_resumed 2>/dev/null; verdict resumes_after_a_kill $?
+input="$tiles" resumes_after_a_kill "$work/long.yaml"; verdict resumes_after_a_kill $?
 
 # ---- bad use
 { begin; tiled all "keep: [image_mask, 0]"; echo '  picture: {class_type: EmptyImage, inputs: {width: 8, height: 8, batch_size: 1}}'; echo '  image_mask: {class_type: ImageToMask, inputs: {image: [picture, 0], channel: red}}'; echo "  dump: {class_type: TestDump, inputs: {samples: [all, 0]}}"; } >"$work/keep.yaml"

@@ -58,7 +58,7 @@ grep -q 'VAEEncode: of 10 frames the first 9 are encoded' "$work/all.txt"; verdi
 ! grep -q 'is not used by any network' "$work/all.txt"; verdict every_weight_is_asked_for $?
 
 # ---- looked at without running, and taken up again after a kill
-{ begin; sample long kept 7; echo "  kept: {class_type: SetLatentNoiseMask, inputs: {samples: [encoded, 0], mask: [mask, 0]}}"; echo "  dump: {class_type: TestDump, inputs: {samples: [long, 0]}}"; } | sed 's/steps: 6/steps: 1500/' >"$work/long.yaml"
+{ begin; sample long kept 7; echo "  kept: {class_type: SetLatentNoiseMask, inputs: {samples: [encoded, 0], mask: [mask, 0]}}"; echo "  dump: {class_type: TestDump, inputs: {samples: [long, 0]}}"; } | sed 's/steps: 6/steps: 300/' >"$work/long.yaml"
 run dry "$work/all.yaml" --no-cache --dry-run && ! grep -q '^golden golden' "$work/dry.txt"; verdict a_dry_run_runs_nothing $?
 run explained "$work/all.yaml" --no-cache --explain && grep -q 'vae decode' "$work/explained.txt"; verdict is_explained $?
 resumes_after_a_kill "$work/long.yaml"; verdict killed_it_goes_on $?

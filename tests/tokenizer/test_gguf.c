@@ -210,7 +210,7 @@ static void put_tokens(bytes *b, const char *model, uint64_t types)
 static void test_tokenizers_that_are_none(void)
 {
     bytes b = head(0);
-    check_tokenizer(&b, "is not known; llama, t5, gpt2 and bert are");
+    check_tokenizer(&b, "is not known; llama, t5, gpt2, bert and gemma4 are");
     b = head(1);
     put_text(&b, "tokenizer.ggml.model");
     put(&b, GGUF_STRING, 4);

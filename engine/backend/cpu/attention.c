@@ -7,7 +7,7 @@
  * heads that share their keys share strips. All arithmetic is f32, whatever the storage; K and V are widened block by
  * block into scratch that stays in cache; blocks that no query sees are not read. A query that sees no key gives 0.
  */
-#include "backend/cpu/attention_view.h"
+#include "backend/cpu/attention_decode.h"
 
 #include "backend/attention_bias.h"
 #include "base/memory_alloc.h"
@@ -230,5 +230,6 @@ kiln_status cpu_prepare_attention(cpu_kernel *c, error *e)
     c->base.scratch_bytes = cpu_slots() * p->slot_floats * sizeof(float);
     c->base.flops = 2u * (uint64_t)(p->images * p->heads * p->Tq) * (uint64_t)(p->Tk * (p->D + p->Dv));
     c->base.name = "attention:online";
+    if (attention_decode_fits(p)) attention_decode_prepare(c);
     return KILN_OK;
 }

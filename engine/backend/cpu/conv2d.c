@@ -5,6 +5,7 @@
  */
 #include "backend/cpu/linear.h"
 #include "backend/cpu/winograd.h"
+#include "tensor/dtype.h"
 
 #include <string.h>
 
@@ -89,7 +90,8 @@ kiln_status cpu_prepare_conv2d(cpu_kernel *c, error *e)
     height = height < 4 ? 4 : height > o[1] ? o[1] : height;
     height = min64(height, o[1]);
     int64_t per_image = (o[1] + height - 1) / height;
-    TRY(tiled_gemm_new(c, w[0], min64(w[0], MAX_BLOCK), (size_t)(o[0] * per_image), e));
+    int64_t width = dtype_is_block(op->in[1].dtype) ? tiled_gemm_width(w[1] * w[2] * w[3], 64, MAX_BLOCK) : MAX_BLOCK;
+    TRY(tiled_gemm_new(c, w[0], min64(w[0], width), (size_t)(o[0] * per_image), e));
     TRY(fill_row_tiles(c, height, per_image, e));
     c->base.flops = 2u * (uint64_t)(o[0] * o[1] * o[2]) * (uint64_t)shape_count(&op->in[1].shape);
     return tiled_gemm_finish(c, e);

@@ -1,11 +1,11 @@
-/* convolution.c - OP_CONV, of rank 1 to 3, and OP_POOL: what a tile of results sees of the picture is gathered, some
- * taps of the kernel at a time, and multiplied by the weights, which lie [tap][input][output]. Where each channel is a
- * group of its own (depthwise), rows of channels are multiplied instead. A transposed convolution is computed by
- * phases: results that are a stride apart see the same taps.
+/* convolution.c - OP_CONV, of rank 1 to 3, that convolution_blocks.c leaves, and OP_POOL: what a tile of results sees
+ * of the picture is gathered, some taps of the kernel at a time, and multiplied by the weights, which lie
+ * [tap][input][output]. Where each channel is a group of its own (depthwise), rows of channels are multiplied instead.
+ * A transposed convolution is computed by phases: results that are a stride apart see the same taps.
  *
  * A picture of rank 1 or 2 is one of rank 3 with dimensions of 1 before it.
  */
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/convolution_blocks.h"
 
 #include "backend/resample.h"
 #include "base/memory_alloc.h"
@@ -15,12 +15,13 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PIXELS = 192, DEPTH = 512, CHUNK = 1024, COLUMNS = 16 };
+enum { PIXELS = 192, DEPTH = 512, CHUNK = 1024, COLUMNS = 16, TOGETHER = 8, POOLED = 8192 };
 
 typedef struct {
     int64_t x[3], out[3], kernel[3], stride[3], before[3], after[3], dilation[3];
     int64_t images, groups, in_group, out_group, padded, phases, tiles; /* padded: out_group in multiples of COLUMNS */
     int64_t taps, tap_batch, slot_floats, tiles_of[512];                /* before a phase's tiles: those of others */
+    int64_t pool_width;                                                 /* results of a row that are pooled together */
     uint32_t pad_mode, transposed, depthwise;
 } plan;
 
@@ -181,14 +182,24 @@ static void group_tile(const call *j, const tile_place *t, int64_t group, float 
 /* Columns [column, column + n) of one result: rows of channels times rows of weights. */
 static void depthwise_result(const call *j, const tile_place *t, const int64_t at[3], int64_t column, int64_t n)
 {
-    float sum[CHUNK] = {0}, own[CHUNK];
-    int64_t k[3];
-    for (int64_t tap = 0; tap < j->p->taps; tap++) {
-        tap_place(j->p, tap, k);
-        if (source_pixel(j->p, at, k) < 0) continue;
-        gather(j, own, t->image, at, k, column, n);
-        j->c->k->add_product(sum, own, (const float *)j->a->in[1] + tap * j->p->groups + column, (size_t)n);
+    const plan *p = j->p;
+    const operand_desc *x = &j->c->op.in[0];
+    float sum[CHUNK] = {0};
+    const void *from[TOGETHER];
+    const float *w[TOGETHER];
+    size_t rows = 0;
+    int64_t k[3], first = t->image * p->x[0] * p->x[1] * p->x[2];
+    for (int64_t tap = 0; tap < p->taps; tap++) {
+        tap_place(p, tap, k);
+        int64_t pixel = source_pixel(p, at, k);
+        if (pixel < 0) continue;
+        from[rows] = place_of(x, j->a->in[0], first + pixel, column);
+        w[rows++] = (const float *)j->a->in[1] + tap * p->groups + column;
+        if (rows < TOGETHER) continue;
+        j->c->k->products_stored(sum, from, w, rows, type_of(x), (size_t)n);
+        rows = 0;
     }
+    if (rows) j->c->k->products_stored(sum, from, w, rows, type_of(x), (size_t)n);
     store_result(j, t->image, at, column, sum, n);
 }
 
@@ -254,10 +265,23 @@ static kiln_status lay_out_tiles(plan *p, error *e)
     return KILN_OK;
 }
 
+/* Groups of several channels, and anything to compute. */
+static int is_dense(const op_desc *op)
+{
+    const conv_attr *t = &op->attr.conv;
+    return !t->transposed && columns_of(&op->in[0]) / t->groups > 1 && columns_of(&op->out) / t->groups > 1 &&
+           shape_count(&op->out.shape) && shape_count(&op->in[0].shape) && op->in[1].weight &&
+           (!op->in[2].dtype || op->in[2].weight);
+}
+
 kiln_status cpu_prepare_conv(cpu_kernel *c, error *e)
 {
     const op_desc *op = &c->op;
     const conv_attr *t = &op->attr.conv;
+    if (is_dense(op)) {
+        kiln_status status = convolution_blocks_prepare(c, e);
+        if (status != KILN_ERR_UNSUPPORTED) return status;
+    }
     plan *p = mem_calloc(1, sizeof *p);
     if (!p) return error_set(e, KILN_ERR_NOMEM, "out of memory for a kernel");
     c->plan = p, c->plan_free = mem_free, c->body = conv;
@@ -299,33 +323,70 @@ static double window_count(const plan *p, const int64_t at[3], int with_padding)
     return (double)all;
 }
 
-static void pool_result(const call *j, int64_t image, const int64_t at[3], int64_t column, int64_t n)
+/* Of results at `at` and on along the last dimension, n of them: the rows of pixels of their windows, folded into one.
+ */
+static void fold_window_rows(const call *j, int64_t image, const int64_t at[3], int64_t first, int64_t pixels,
+                             float *to)
 {
     const plan *p = j->p;
-    const pool_attr *t = &j->c->op.attr.pool;
-    int most = t->kind == KILN_POOL_MAX;
-    float sum[CHUNK], own[CHUNK];
-    int64_t k[3];
-    for (int64_t i = 0; i < n; i++) sum[i] = most ? -INFINITY : 0;
-    for (int64_t tap = 0; tap < p->taps; tap++) {
-        tap_place(p, tap, k);
-        if (source_pixel(p, at, k) < 0) continue;
-        gather(j, own, image, at, k, column, n);
-        j->c->k->fold(most ? KILN_REDUCE_MAX : KILN_REDUCE_SUM, sum, own, (size_t)n);
+    const operand_desc *x = &j->c->op.in[0];
+    int64_t C = columns_of(x), dense = x->weight || x->ld == C, low[2], high[2];
+    uint32_t kind = j->c->op.attr.pool.kind == KILN_POOL_MAX ? KILN_REDUCE_MAX : KILN_REDUCE_SUM;
+    for (int d = 0; d < 2; d++) {
+        int64_t start = at[d] * p->stride[d] - p->before[d];
+        low[d] = start > 0 ? start : 0, high[d] = min64(start + p->kernel[d], p->x[d]);
     }
-    if (!most) j->c->k->affine(sum, (float)(1 / window_count(p, at, (int)t->include_pad)), 0, (size_t)n);
-    store_result(j, image, at, column, sum, n);
+    for (int64_t i = 0; i < pixels * C; i++) to[i] = kind == KILN_REDUCE_MAX ? -INFINITY : 0;
+    for (int64_t pixel = 0; pixel < pixels; pixel += dense ? pixels : 1) {
+        const void *row[TOGETHER];
+        size_t rows = 0, n = (size_t)((dense ? pixels : 1) * C);
+        for (int64_t z = low[0]; z < high[0]; z++)
+            for (int64_t y = low[1]; y < high[1]; y++) {
+                int64_t place = ((image * p->x[0] + z) * p->x[1] + y) * p->x[2] + first + pixel;
+                row[rows++] = place_of(x, j->a->in[0], place, 0);
+                if (rows < TOGETHER) continue;
+                j->c->k->fold_stored(kind, to + pixel * C, row, rows, type_of(x), n);
+                rows = 0;
+            }
+        if (rows) j->c->k->fold_stored(kind, to + pixel * C, row, rows, type_of(x), n);
+    }
 }
 
+/* What a part of a row of results is made of: pixels first.. of the row's windows, folded. */
+static void pool_pixel(const call *j, int64_t image, const int64_t at[3], int64_t first, const float *folded,
+                       float *sum)
+{
+    const plan *p = j->p;
+    int64_t C = columns_of(&j->c->op.in[0]), start = at[2] * p->stride[2] - p->before[2];
+    int64_t low = start > 0 ? start : 0, high = min64(start + p->kernel[2], p->x[2]);
+    int most = j->c->op.attr.pool.kind == KILN_POOL_MAX;
+    for (int64_t c = 0; c < C; c++) sum[c] = most ? -INFINITY : 0;
+    for (int64_t x = low; x < high; x += TOGETHER) {
+        const void *row[TOGETHER];
+        size_t rows = (size_t)min64(TOGETHER, high - x);
+        for (size_t r = 0; r < rows; r++) row[r] = folded + (x + (int64_t)r - first) * C;
+        j->c->k->fold_stored(most ? KILN_REDUCE_MAX : KILN_REDUCE_SUM, sum, row, rows, KILN_F32, (size_t)C);
+    }
+    if (!most)
+        j->c->k->affine(sum, (float)(1 / window_count(p, at, (int)j->c->op.attr.pool.include_pad)), 0, (size_t)C);
+    store_result(j, image, at, 0, sum, C);
+}
+
+/* Some results of one row, as many as the room for what they see allows. */
 static kiln_status pool_tile(void *arg, size_t index, unsigned slot, error *e)
 {
     const call *j = arg;
-    tile_place t;
-    tile_at(j->p, (int64_t)index, &t);
-    int64_t C = columns_of(&j->c->op.out);
-    (void)slot, (void)e;
-    for (int64_t i = 0; i < t.n; i++)
-        for (int64_t c = 0; c < C; c += CHUNK) pool_result(j, t.image, t.at[i], c, min64(CHUNK, C - c));
+    const plan *p = j->p;
+    int64_t C = columns_of(&j->c->op.out), parts = (p->out[2] + p->pool_width - 1) / p->pool_width;
+    int64_t begin = (int64_t)index % parts * p->pool_width, end = min64(p->out[2], begin + p->pool_width);
+    int64_t row = (int64_t)index / parts, image = row / p->out[1] / p->out[0];
+    int64_t at[3] = {row / p->out[1] % p->out[0], row % p->out[1], begin};
+    int64_t first = begin * p->stride[2] - p->before[2], last = (end - 1) * p->stride[2] - p->before[2] + p->kernel[2];
+    float *sum = (float *)j->a->scratch + (int64_t)slot * p->slot_floats, *folded = sum + C;
+    (void)e;
+    first = first > 0 ? first : 0, last = min64(last, p->x[2]);
+    if (last > first) fold_window_rows(j, image, at, first, last - first, folded);
+    for (; at[2] < end; at[2]++) pool_pixel(j, image, at, first, folded, sum);
     return KILN_OK;
 }
 
@@ -347,5 +408,11 @@ kiln_status cpu_prepare_pool(cpu_kernel *c, error *e)
     for (int d = 0; d < 3; d++) p->dilation[d] = 1;
     p->images = c->op.in[0].shape.dim[0], p->taps = p->kernel[0] * p->kernel[1] * p->kernel[2];
     c->base.flops = (uint64_t)shape_count(&c->op.out.shape) * (uint64_t)p->taps;
-    return lay_out_tiles(p, e);
+    int64_t C = columns_of(&c->op.out), seen = POOLED / (C ? C : 1);
+    p->pool_width = seen > p->kernel[2] ? (seen - p->kernel[2]) / p->stride[2] + 1 : 1;
+    p->pool_width = min64(p->pool_width, p->out[2] > 0 ? p->out[2] : 1);
+    p->slot_floats = (int64_t)round_up((size_t)(C * (1 + (p->pool_width - 1) * p->stride[2] + p->kernel[2])), 16);
+    c->base.scratch_bytes = (size_t)cpu_slots() * (size_t)p->slot_floats * sizeof(float);
+    p->tiles = C ? p->images * p->out[0] * p->out[1] * ((p->out[2] + p->pool_width - 1) / p->pool_width) : 0;
+    return KILN_OK;
 }

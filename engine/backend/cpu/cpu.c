@@ -8,7 +8,7 @@
  * So bf16 GEMMs are used where AMX is, or where the maker is not Intel (Zen 4 and later run a bf16 dot
  * product at the rate of an f32 one); elsewhere bf16 is storage, widened in cache, and arithmetic is f32.
  */
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/row_forms.h"
 
 #include "base/log.h"
 #include "base/memory_alloc.h"
@@ -120,10 +120,24 @@ static const char *cpu_numerics(void)
 const cpu_kernels *cpu_kernels_get(void)
 {
 #if defined __x86_64__
+    if (cpu_level_get() >= CPU_AVX512_BF16) return &kernels_avx512bf16;
     if (cpu_level_get() >= CPU_AVX512) return &kernels_avx512;
     if (cpu_level_get() >= CPU_AVX2) return &kernels_avx2;
 #endif
     return &kernels_plain;
+}
+
+static cpu_kernels saturating;
+static pthread_once_t saturating_once = PTHREAD_ONCE_INIT;
+static void saturating_init(void)
+{
+    saturating = *cpu_kernels_get();
+    saturating.store = saturating.store_saturating;
+}
+const cpu_kernels *cpu_kernels_saturating(void)
+{
+    pthread_once(&saturating_once, saturating_init);
+    return &saturating;
 }
 
 uint32_t cpu_gemm_type(uint32_t precision)
@@ -226,7 +240,7 @@ static cpu_prepare *const prepares[OP_KIND_COUNT] = {
     [OP_TIMESTEP] = cpu_prepare_embedding,
     [OP_MAP] = cpu_prepare_map,
     [OP_MATMUL] = cpu_prepare_matmul,
-    [OP_LINEAR_T] = cpu_prepare_linear_transposed,
+    [OP_LINEAR_T] = cpu_prepare_linear_transposed_any,
     [OP_GROUPED_LINEAR] = cpu_prepare_grouped_linear,
     [OP_GRID_SAMPLE] = cpu_prepare_grid_sample,
     [OP_PAD] = cpu_prepare_pad,
@@ -261,6 +275,11 @@ static kiln_status check_types(const op_desc *op, error *e)
     return KILN_OK;
 }
 
+static int reads_blocks(const op_desc *op, uint32_t i)
+{
+    return op_reads_blocks(op->kind, i) && rows_width(op, i) % (int64_t)dtype_block(op->in[i].dtype) == 0;
+}
+
 static kiln_status cpu_prepare_op(const op_desc *op, kernel **out, error *e)
 {
     if (op->kind >= OP_KIND_COUNT || !prepares[op->kind])
@@ -270,9 +289,8 @@ static kiln_status cpu_prepare_op(const op_desc *op, kernel **out, error *e)
     if (!c) return error_set(e, KILN_ERR_NOMEM, "out of memory for a kernel");
     c->op = *op;
     for (uint32_t i = 0; i < op->n_in; i++) /* what is stored by blocks is f32 to the others */
-        if (op->in[i].weight && dtype_is_block(op->in[i].dtype) && !op_reads_blocks(op->kind, i))
-            c->op.in[i].dtype = KILN_F32;
-    c->k = cpu_kernels_get();
+        if (op->in[i].weight && dtype_is_block(op->in[i].dtype) && !reads_blocks(op, i)) c->op.in[i].dtype = KILN_F32;
+    c->k = op_saturates(op) ? cpu_kernels_saturating() : cpu_kernels_get();
     c->base = (kernel){.name = op_name(op->kind), .pack = pack_f32, .run = cpu_run, .free = cpu_free};
     for (uint32_t i = 0; i < op->n_in; i++) {
         if (!is_packed(&c->op.in[i])) continue;

@@ -18,6 +18,8 @@ cpu_level cpu_level_get(void);
 int cpu_level_lowered(void);
 const char *cpu_features(void);
 const cpu_kernels *cpu_kernels_get(void);
+/* The same, but for store(): f16 saturates. */
+const cpu_kernels *cpu_kernels_saturating(void);
 /* The type in which GEMMs are computed under `precision`. KILN_F32 also for bf16 storage, where bf16 dot
  * products are the slower ones; see cpu.c. */
 uint32_t cpu_gemm_type(uint32_t precision);
@@ -42,7 +44,8 @@ cpu_prepare cpu_prepare_elementwise, cpu_prepare_map, cpu_prepare_state_write, c
 cpu_prepare cpu_prepare_norm, cpu_prepare_rope, cpu_prepare_softmax, cpu_prepare_reduce, cpu_prepare_cumsum,
     cpu_prepare_sort, cpu_prepare_places, cpu_prepare_random, cpu_prepare_conv, cpu_prepare_pool,
     cpu_prepare_interpolate, cpu_prepare_grid_sample, cpu_prepare_pad;
-cpu_prepare cpu_prepare_matmul, cpu_prepare_linear_transposed, cpu_prepare_linear_rows, cpu_prepare_grouped_linear;
+cpu_prepare cpu_prepare_matmul, cpu_prepare_linear_transposed, cpu_prepare_linear_transposed_any,
+    cpu_prepare_linear_rows, cpu_prepare_grouped_linear;
 
 /* fn(arg, tile, slot) for every tile; slot < min(threads, cpu_slots()). fn returns the first error to stop on. */
 typedef kiln_status tile_fn(void *arg, size_t tile, unsigned slot, error *);

@@ -51,12 +51,12 @@ static void sum_row(const call *j, int64_t row)
 static void sum_columns(const call *j, int64_t first, int64_t column, size_t n)
 {
     const operand_desc *x = &j->c->op.in[0];
-    float sums[CHUNK] = {0}, own[CHUNK];
+    float sums[CHUNK] = {0};
     for (int64_t i = 0; i < j->along; i++) {
         int64_t row = first + (j->c->op.attr.cumsum.reverse ? j->along - 1 - i : i) * j->inner;
         if (j->c->op.attr.cumsum.exclusive) j->c->k->store(result_at(j, row, column), j->c->op.out.dtype, sums, n);
-        j->c->k->load(own, place_of(x, j->a->in[0], row, column), type_of(x), n);
-        j->c->k->add(sums, own, n);
+        const void *from = place_of(x, j->a->in[0], row, column);
+        j->c->k->fold_stored(KILN_REDUCE_SUM, sums, &from, 1, type_of(x), n);
         if (!j->c->op.attr.cumsum.exclusive) j->c->k->store(result_at(j, row, column), j->c->op.out.dtype, sums, n);
     }
 }

@@ -8,11 +8,12 @@
 
 #include <string.h>
 
-enum { CHUNK = 1024, TILE_ELEMENTS = 1 << 16 };
+enum { CHUNK = 1024, SHORT = 256, TILE_ELEMENTS = 1 << 16 };
 
 typedef struct {
     int64_t rows, columns, rows_per_tile;
-    int flat; /* operands are taken as one dense row cut into `columns` */
+    int64_t chunk; /* short where something is converted: its loads, sums and stores then overlap */
+    int flat;      /* operands are taken as one dense row cut into `columns` */
 } layout;
 
 typedef struct {
@@ -68,8 +69,8 @@ static kiln_status tile(void *arg, size_t index, unsigned slot, error *e)
     int64_t count = shape_count(&out->shape);
     for (int64_t r = first; r < last; r++) {
         int64_t width = l->flat ? min64(l->columns, count - r * l->columns) : l->columns;
-        for (int64_t col = 0; col < width; col += CHUNK) {
-            size_t n = (size_t)min64(CHUNK, width - col);
+        for (int64_t col = 0; col < width; col += l->chunk) {
+            size_t n = (size_t)min64(l->chunk, width - col);
             fetch(c, a, 0, r, col, n, x);
             compute(c, a, r, col, n, x, y);
             int64_t row = l->flat ? 0 : r, column = l->flat ? r * l->columns + col : col;
@@ -102,8 +103,9 @@ kiln_status cpu_prepare_elementwise(cpu_kernel *c, error *e)
         if (op->in[i].dtype)
             l->flat = l->flat && is_dense(&op->in[i]) && shape_count(&op->in[i].shape) == shape_count(&op->out.shape);
     int64_t count = shape_count(&op->out.shape);
-    l->columns = l->flat ? CHUNK : columns_of(&op->out);
-    l->rows = l->columns ? (l->flat ? (count + CHUNK - 1) / CHUNK : rows_of(&op->out)) : 0;
+    l->chunk = op->out.dtype == KILN_F32 ? CHUNK : SHORT;
+    l->columns = l->flat ? l->chunk : columns_of(&op->out);
+    l->rows = l->columns ? (l->flat ? (count + l->chunk - 1) / l->chunk : rows_of(&op->out)) : 0;
     l->rows_per_tile = l->columns >= TILE_ELEMENTS || !l->columns ? 1 : TILE_ELEMENTS / l->columns;
     return KILN_OK;
 }

@@ -41,12 +41,12 @@ static kiln_status embedding(const cpu_kernel *c, const kernel_args *a, error *e
 
 static kiln_status gather(const cpu_kernel *c, const kernel_args *a, error *e)
 {
-    int64_t T = c->op.in[0].shape.dim[1];
-    for (int64_t n = 0; n < c->op.out.shape.dim[0]; n++) {
+    int64_t N = c->op.in[0].shape.dim[0], T = c->op.in[0].shape.dim[1], rows = shape_count(&c->op.in[1].shape);
+    for (int64_t n = 0; n < rows; n++) {
         int32_t t = id_at(&c->op.in[1], a->in[1], n);
         if (t < 0 || t >= T)
             return error_set(e, KILN_ERR_INVALID, "place %d is outside the %lld of the sequence", t, (long long)T);
-        copy_row(c, a, n, n * T + t);
+        copy_row(c, a, n, n / (rows / N) * T + t);
     }
     return KILN_OK;
 }

@@ -18,6 +18,7 @@ typedef struct {
     const cpu_kernel *c;
     const kernel_args *a;
     int64_t widened[MAX_SLOTS]; /* [slot] the column tile whose weights it has widened; -1: none */
+    size_t whole;               /* of blocks: column tiles that one thread widens and multiplies */
 } call;
 
 /* ---- running ---- */
@@ -72,34 +73,122 @@ void gemm_finish_row(const cpu_kernel *c, const kernel_args *a, float *row, int6
     k->store((char *)a->out + (size_t)(r * op->out.ld + first) * size_of(op->out.dtype), op->out.dtype, row, n);
 }
 
+/* Scratch of a slot, part by part. */
+static char *slot_at(const call *j, const tiled_gemm *g, unsigned slot)
+{
+    assert(slot < MAX_SLOTS);
+    return (char *)j->a->scratch + slot * g->slot_bytes;
+}
+static char *weights_at(const call *j, const tiled_gemm *g, unsigned slot) { return slot_at(j, g, slot) + g->a_bytes; }
+static char *strip_at(const call *j, const tiled_gemm *g, unsigned slot)
+{
+    return weights_at(j, g, slot) + g->b_bytes + g->c_bytes + g->own_bytes;
+}
+
+static kiln_status run_tile(const call *j, const row_tile *rows, const column_tile *columns, const void *weights,
+                            unsigned slot, error *e)
+{
+    const tiled_gemm *g = j->c->plan;
+    const gemm *p = g->gemms[rows->variant][columns->variant];
+    float *c = (float *)(void *)(weights_at(j, g, slot) + g->b_bytes);
+    const void *a = operand_rows_of(j, g, rows, slot_at(j, g, slot));
+    const float *bias =
+        j->c->op.in[2].dtype ? (const float *)j->a->in[2] + (columns->first * columns->n / columns->width) : NULL;
+    TRY(gemm_run(p, a, weights, bias, c, (char *)c + g->c_bytes, e));
+    for (int64_t r = 0; r < rows->n_out; r++)
+        gemm_finish_row(j->c, j->a, c + r * columns->n, columns->first, columns->width, rows->out + r);
+    return KILN_OK;
+}
+
 static kiln_status tile(void *arg, size_t index, unsigned slot, error *e)
 {
     call *j = arg;
     const tiled_gemm *g = j->c->plan;
-    assert(slot < MAX_SLOTS && index < g->n_row_tiles * g->n_column_tiles);
+    assert(index < g->n_row_tiles * g->n_column_tiles);
     const row_tile *rows = &g->row_tiles[index % g->n_row_tiles];
     const column_tile *columns = &g->column_tiles[index / g->n_row_tiles];
     const gemm *p = g->gemms[rows->variant][columns->variant];
-    char *at = (char *)j->a->scratch + slot * g->slot_bytes, *weights = at + g->a_bytes;
-    float *c = (float *)(void *)(weights + g->b_bytes);
-    const void *a = operand_rows_of(j, g, rows, at);
+    char *weights = weights_at(j, g, slot);
     const void *b = (const char *)j->a->in[1] + columns->packed * size_of(g->stored);
     if (g->b_bytes && j->widened[slot] != (int64_t)(index / g->n_row_tiles)) {
         j->c->k->load((float *)(void *)weights, b, g->stored, gemm_weight_bytes(p) / sizeof(float));
         j->widened[slot] = (int64_t)(index / g->n_row_tiles);
     }
-    const float *bias =
-        j->c->op.in[2].dtype ? (const float *)j->a->in[2] + (columns->first * columns->n / columns->width) : NULL;
-    TRY(gemm_run(p, a, g->b_bytes ? weights : b, bias, c, (char *)c + g->c_bytes, e));
-    for (int64_t r = 0; r < rows->n_out; r++)
-        gemm_finish_row(j->c, j->a, c + r * columns->n, columns->first, columns->width, rows->out + r);
+    return run_tile(j, rows, columns, g->b_bytes ? weights : b, slot, e);
+}
+
+/* ---- running, of weights that are blocks ----
+ *
+ * Each is widened once a call: a thread takes a column tile as a whole, its weights in the slot's scratch. The last
+ * ones, fewer than threads, are widened by all together, each into one slot's scratch, and multiplied by all. */
+
+static block_rows rows_of_tile(const call *j, const tiled_gemm *g, const column_tile *b)
+{
+    int64_t half = columns_of(&j->c->op.out); /* geglu's gates follow its values */
+    return (block_rows){.form = &g->blocks,
+                        .data = j->a->in[1],
+                        .first = b->first,
+                        .half = b->width,
+                        .second = half + b->first,
+                        .inputs = g->panels[b->variant].inputs};
+}
+
+static kiln_status whole_column_tile(void *arg, size_t index, unsigned slot, error *e)
+{
+    const call *j = arg;
+    const tiled_gemm *g = j->c->plan;
+    const column_tile *columns = &g->column_tiles[index];
+    block_rows rows = rows_of_tile(j, g, columns);
+    char *weights = weights_at(j, g, slot);
+    TRY(block_panel_fill(j->c->k, &g->panels[columns->variant], &rows, weights, strip_at(j, g, slot), e));
+    for (size_t r = 0; r < g->n_row_tiles; r++) TRY(run_tile(j, &g->row_tiles[r], columns, weights, slot, e));
     return KILN_OK;
+}
+
+static size_t strips_of(const tiled_gemm *g) { return (size_t)block_panel_strips(&g->panels[0]); } /* or fewer */
+
+static kiln_status shared_strip(void *arg, size_t index, unsigned slot, error *e)
+{
+    const call *j = arg;
+    const tiled_gemm *g = j->c->plan;
+    size_t shared = index / strips_of(g);
+    const column_tile *columns = &g->column_tiles[j->whole + shared];
+    const block_panel *p = &g->panels[columns->variant];
+    block_rows rows = rows_of_tile(j, g, columns);
+    int64_t strip = (int64_t)(index % strips_of(g));
+    if (strip >= block_panel_strips(p)) return KILN_OK;
+    return block_panel_strip(j->c->k, p, &rows, strip, weights_at(j, g, (unsigned)shared), strip_at(j, g, slot), e);
+}
+
+static kiln_status shared_tile(void *arg, size_t index, unsigned slot, error *e)
+{
+    const call *j = arg;
+    const tiled_gemm *g = j->c->plan;
+    size_t shared = index / g->n_row_tiles;
+    return run_tile(j, &g->row_tiles[index % g->n_row_tiles], &g->column_tiles[j->whole + shared],
+                    weights_at(j, g, (unsigned)shared), slot, e);
+}
+
+static kiln_status run_blocks(call *j, pool *p, error *e)
+{
+    const tiled_gemm *g = j->c->plan;
+    size_t threads = p ? pool_threads(p) : 1;
+    if (threads > cpu_slots()) threads = cpu_slots();
+    size_t shared = g->n_column_tiles % threads;
+    j->whole = g->n_column_tiles - shared;
+    TRY(tiles_run(p, j->whole, whole_column_tile, j, e));
+    if (!shared) return KILN_OK;
+    for (size_t i = 0; i < shared; i++)
+        block_panel_clear(&g->panels[g->column_tiles[j->whole + i].variant], weights_at(j, g, (unsigned)i));
+    TRY(tiles_run(p, shared * strips_of(g), shared_strip, j, e));
+    return tiles_run(p, shared * g->n_row_tiles, shared_tile, j, e);
 }
 
 static kiln_status tiled_gemm_run(const cpu_kernel *c, const kernel_args *a, error *e)
 {
     const tiled_gemm *g = c->plan;
     call j = {.c = c, .a = a};
+    if (g->blocks.block) return run_blocks(&j, a->pool, e);
     for (size_t i = 0; i < MAX_SLOTS; i++) j.widened[i] = -1;
     return tiles_run(a->pool, g->n_row_tiles * g->n_column_tiles, tile, &j, e);
 }
@@ -167,6 +256,7 @@ static kiln_status tiled_gemm_pack_in(const kernel *k, uint32_t operand, const v
     const cpu_kernel *c = (const cpu_kernel *)k;
     const tiled_gemm *g = c->plan;
     if (operand == 2) return pack_bias(c, src, dtype, dst, e);
+    if (operand == 1 && g->blocks.block) return rows_pack(k, operand, src, dtype, dst, p, e);
     if (operand != 1) { /* an operand that happens to be a constant */
         kiln_status st = dtype_convert(dst, KILN_F32, src, dtype, (size_t)shape_count(&c->op.in[operand].shape));
         return st == KILN_OK ? st : error_set(e, st, "constants of type %s are not supported", dtype_name(dtype));
@@ -222,6 +312,7 @@ kiln_status tiled_gemm_new(cpu_kernel *c, int64_t columns, int64_t width, size_t
     c->base.pack_in = tiled_gemm_pack_in, c->base.pack_rows = tiled_gemm_pack_rows;
     g->type = cpu_gemm_type(op->precision);
     g->stored = op->precision == KILN_BF16 ? KILN_BF16 : KILN_F32;
+    if (dtype_is_block(op->in[1].dtype)) g->blocks = rows_form(op, 1);
     g->k = columns_of(&op->in[0]);
     g->n_row_tiles = n_row_tiles;
     g->n_column_tiles = (size_t)((columns + width - 1) / width);
@@ -255,6 +346,33 @@ kiln_status tiled_gemm_variant(cpu_kernel *c, uint32_t v, const gemm_shape *s, e
 
 static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 
+/* Where a column tile's packed weights are, and what packing and widening them takes. */
+static void measure_packed(cpu_kernel *c, column_tile *b, size_t width)
+{
+    tiled_gemm *g = c->plan;
+    size_t bytes = gemm_weight_bytes(g->gemms[0][b->variant]);
+    b->packed = g->packed_elements;
+    g->packed_elements += round_up(bytes / size_of(g->type), 64);
+    if (g->type != g->stored) g->b_bytes = larger(g->b_bytes, round_up(bytes, 64));
+    size_t rows = round_up((size_t)b->n * width * sizeof(float), 64);
+    c->base.pack_scratch[1] = larger(c->base.pack_scratch[1], rows + (g->type != g->stored ? round_up(bytes, 64) : 0));
+}
+
+static void measure_panel(tiled_gemm *g, const column_tile *b, int64_t width)
+{
+    const gemm *p = g->gemms[0][b->variant];
+    const gemm_shape *s = gemm_shape_of(p);
+    block_panel_make(&g->panels[b->variant], p, g->type, &g->blocks, width / (s->conv ? s->i : s->k));
+    g->b_bytes = larger(g->b_bytes, round_up(gemm_weight_bytes(p), 64));
+    g->strip_bytes = larger(g->strip_bytes, block_panel_scratch(&g->panels[b->variant]));
+}
+
+int64_t tiled_gemm_width(int64_t k, int64_t least, int64_t most)
+{
+    int64_t width = (1 << 18) / k / 64 * 64;
+    return width < least ? least : width > most ? most : width;
+}
+
 kiln_status tiled_gemm_finish(cpu_kernel *c, error *e)
 {
     tiled_gemm *g = c->plan;
@@ -274,27 +392,31 @@ kiln_status tiled_gemm_finish(cpu_kernel *c, error *e)
     for (size_t i = 0; i < g->n_column_tiles; i++) {
         column_tile *b = &g->column_tiles[i];
         const gemm *p = g->gemms[0][b->variant];
-        b->packed = g->packed_elements;
-        g->packed_elements += round_up(gemm_weight_bytes(p) / size_of(g->type), 64);
-        if (g->type != g->stored) g->b_bytes = larger(g->b_bytes, round_up(gemm_weight_bytes(p), 64));
         n = larger(n, (size_t)b->n);
-        size_t rows = round_up((size_t)b->n * width * sizeof(float), 64),
-               packed = g->type != g->stored ? round_up(gemm_weight_bytes(p), 64) : 0;
-        c->base.pack_scratch[1] = larger(c->base.pack_scratch[1], rows + packed);
         layout ^= (gemm_layout(p) + 0x9e3779b97f4a7c15u * (i + 1)) * 0x100000001b3u;
         if (i == 0) c->base.name = gemm_name(p);
+        if (g->blocks.block)
+            measure_panel(g, b, (int64_t)width);
+        else
+            measure_packed(c, b, width);
     }
     if (x->weight || x->ld != g->k || x->dtype != g->type)
         g->a_bytes = round_up(rows_in * (size_t)g->k * size_of(g->type), 64);
     g->c_bytes = round_up(rows_out * n * sizeof(float), 64);
-    g->slot_bytes = g->a_bytes + g->b_bytes + g->c_bytes + round_up(own, 64);
+    g->own_bytes = round_up(own, 64);
+    g->slot_bytes = g->a_bytes + g->b_bytes + g->c_bytes + g->own_bytes + g->strip_bytes;
     c->base.scratch_bytes = cpu_slots() * g->slot_bytes;
+    if (c->op.in[2].dtype && c->op.epilogue.geglu)
+        snprintf(c->base.pack_form[2], sizeof c->base.pack_form[2], "f32:geglu:%lld",
+                 (long long)g->column_tiles[0].width);
+    if (g->blocks.block) {
+        rows_keep(c, 1);
+        c->base.pack = tiled_gemm_pack;
+        return KILN_OK;
+    }
     c->base.pack_tiles[1] = g->n_column_tiles < cpu_slots() ? g->n_column_tiles : cpu_slots();
     c->base.packed_bytes[1] = g->packed_elements * size_of(g->stored);
     snprintf(c->base.pack_form[1], sizeof c->base.pack_form[1], "onednn:%s:%zu:%016llx%s", dtype_name(g->stored),
              g->n_column_tiles, (unsigned long long)layout, c->op.epilogue.geglu ? ":geglu" : "");
-    if (c->op.in[2].dtype && c->op.epilogue.geglu)
-        snprintf(c->base.pack_form[2], sizeof c->base.pack_form[2], "f32:geglu:%lld",
-                 (long long)g->column_tiles[0].width);
     return KILN_OK;
 }

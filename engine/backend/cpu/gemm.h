@@ -4,6 +4,7 @@
 #ifndef KILN_BACKEND_CPU_GEMM_H
 #define KILN_BACKEND_CPU_GEMM_H
 
+#include "backend/cpu/block_panel.h"
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/onednn.h"
 
@@ -30,7 +31,9 @@ typedef struct {
     column_tile *column_tiles;
     gemm *gemms[GEMM_VARIANTS][2];
     size_t packed_elements;
-    size_t a_bytes, b_bytes, c_bytes, slot_bytes; /* of a slot's scratch; a, b 0: not needed */
+    row_form blocks;       /* of weights that are stored by blocks and stay rows of them; block 0: not so */
+    block_panel panels[2]; /* how they become a column tile's, by its variant */
+    size_t a_bytes, b_bytes, c_bytes, own_bytes, strip_bytes, slot_bytes; /* of a slot's scratch; a, b 0: not needed */
 } tiled_gemm;
 
 /* In this order. new: cuts `columns` (of the result) into column tiles of `width`; the tiled_gemm is c->plan. variant:
@@ -38,6 +41,10 @@ typedef struct {
 kiln_status tiled_gemm_new(cpu_kernel *c, int64_t columns, int64_t width, size_t n_row_tiles, error *e);
 kiln_status tiled_gemm_variant(cpu_kernel *c, uint32_t v, const gemm_shape *s, error *e);
 kiln_status tiled_gemm_finish(cpu_kernel *c, error *e);
+
+/* Columns of a column tile, so that its weights, k numbers each, stay about as large as f32 as as bf16 in the second
+ * level's cache: from `least` to `most`. */
+int64_t tiled_gemm_width(int64_t k, int64_t least, int64_t most);
 
 /* n numbers of another type. */
 void gemm_convert_row(const cpu_kernels *k, void *dst, uint32_t to, const void *src, uint32_t from, size_t n);

@@ -1,8 +1,8 @@
 /* kernels.h - the inner loops of the CPU backend, as a table chosen once by what the processor has.
  *
- * kernels_template.h holds one body of code over vectors of a compile-time width; it is compiled three times: plain
- * (16-byte vectors, what every x86-64 and aarch64 has), AVX2+FMA and AVX-512. Everything works on rows of
- * floats in cache: load() and store() convert from and to the storage type, so an op is load, compute, store.
+ * kernels_template.h holds one body of code over vectors of a compile-time width; it is compiled four times: plain
+ * (16-byte vectors, what every x86-64 and aarch64 has), AVX2+FMA, AVX-512, and that with its bf16. Everything works on
+ * rows of floats in cache: load() and store() convert from and to the storage type, so an op is load, compute, store.
  * n is any number; pointers have the alignment of their element type.
  */
 #ifndef KILN_BACKEND_CPU_KERNELS_H
@@ -16,6 +16,8 @@ typedef struct cpu_kernels {
     /* f32, bf16, f16 -> f32 and back, rounding to nearest even */
     void (*load)(float *dst, const void *src, uint32_t dtype, size_t n);
     void (*store)(void *dst, uint32_t dtype, const float *src, size_t n);
+    /* In f16 what is beyond 65504 becomes 65504, with its sign; NaN stays. */
+    void (*store_saturating)(void *dst, uint32_t dtype, const float *src, size_t n);
     /* x = act(x). exp within 2 ulp; erf within 1.5e-7 absolute (Abramowitz and Stegun 7.1.26). */
     void (*act)(float *x, uint32_t act, size_t n);
     void (*geglu)(float *value, const float *gate, size_t n); /* value *= gelu(gate)          */
@@ -28,8 +30,9 @@ typedef struct cpu_kernels {
                       size_t n); /* (x-mean)*scale+shift */
     float (*sum)(const float *x, size_t n);
     float (*squares)(const float *x, float mean, size_t n); /* sum of (x-mean)^2 */
-    /* sum[i] += x[i]-origin[i]; squares[i] += (x[i]-origin[i])^2 */
-    void (*moments)(float *sum, float *squares, const float *x, const float *origin, size_t n);
+    /* Row after row, as they are stored: sum[i] += x[i] - origin[i]; squares[i] += (x[i] - origin[i])^2 */
+    void (*moments)(float *sum, float *squares, const void *const *x, size_t rows, uint32_t type, const float *origin,
+                    size_t n);
     /* c[m][n] = a b (+ c when `accumulate`), element (i, j) of a at a[i lda + j step]; n a multiple of 16 */
     void (*gemm)(size_t m, size_t n, size_t k, const float *a, size_t lda, size_t step, const float *b, size_t ldb,
                  float *c, size_t ldc, int accumulate);
@@ -56,22 +59,52 @@ typedef struct cpu_kernels {
     /* n pairs are turned: (a[i], b[i]), or (x[2i], x[2i+1]). */
     void (*rope_halves)(float *a, float *b, const float *cosine, const float *sine, size_t n);
     void (*rope_pairs)(float *x, const float *cosine, const float *sine, size_t n);
-    /* Column by column: acc = acc + x, or what else SUM, L2 (squares), MAX, MIN, PROD of kiln_reduce do. fold_row: all
-     * of a row. NaN stays. */
-    void (*fold)(uint32_t kind, float *acc, const float *x, size_t n);
+    /* Column by column, row after row: acc = acc + x, or what else SUM, L2 (squares), MAX, MIN, PROD of kiln_reduce do.
+     * fold_row: all of a row. NaN stays. */
+    void (*fold)(uint32_t kind, float *acc, const float *const *x, size_t rows, size_t n);
     float (*fold_row)(uint32_t kind, const float *x, size_t n);
-    /* Column by column: where x is better than `best` (NaN is better than numbers), it takes its place, and `at`. */
-    void (*fold_place)(uint32_t least, float *best, float *place, const float *x, float at, size_t n);
+    /* Column by column: where x is better than `best` (NaN is better than numbers), it takes its place, and the row's
+     * number, `at` and on. */
+    void (*fold_place)(uint32_t least, float *best, float *place, const float *const *x, size_t rows, float at,
+                       size_t n);
     /* Column by column: total is the sum of e^(x - top) of what came, top the greatest of it. */
-    void (*fold_exp)(float *top, float *total, const float *x, size_t n);
+    void (*fold_exp)(float *top, float *total, const float *const *x, size_t rows, size_t n);
+    size_t (*find)(const float *x, float v, size_t n);                        /* the first that is v or NaN; n: none */
+    void (*shift_row)(float *to, const float *x, float a, float b, size_t n); /* to = (x - a) - b */
+    /* sum() and squares() of up to 4 rows, `ld` apart; layer_row: x = (x - mean) (factor gain) + bias, or NULL */
+    void (*sum_rows)(float *to, const float *x, size_t ld, size_t rows, size_t n);
+    void (*squares_rows)(float *to, const float *mean, const float *x, size_t ld, size_t rows, size_t n);
+    void (*layer_row)(float *x, float mean, float factor, const float *gain, const float *bias, size_t n);
     float (*exp_row)(float *to, const float *x, float base, size_t n);      /* to = e^(x - base); their sum */
     void (*prefix_row)(float *to, const float *x, double *carry, size_t n); /* to[i] = carry + x[0] + .. + x[i] */
     /* key: whole numbers in the order of x, all bits turned where `flip` has ones; the greatest of them. */
     uint32_t (*order_keys)(uint32_t *key, const float *x, uint32_t flip, size_t n);
-    void (*axpy)(float *to, const float *x, float w, size_t n);               /* to += w x */
-    void (*add_product)(float *to, const float *x, const float *w, size_t n); /* to += x w */
+
+    /* ---- weights stored by blocks (kernels_blocks.h): `type` is such a one, n whole blocks of it ---- */
+    /* The numbers as f32 or bf16. */
+    void (*blocks_read)(void *to, uint32_t as, uint32_t type, const void *blocks, size_t n);
+    /* dots() with such numbers for w */
+    void (*blocks_dots)(float *out, uint32_t type, const void *blocks, const float *x, size_t ldx, size_t m, size_t n);
+    /* to[column][row] of 16 rows of n words; rows `ld` words apart, columns of `to` ldt */
+    void (*turn_words)(uint32_t *to, size_t ldt, const uint32_t *rows, size_t ld, size_t n);
+    /* 16 words: half `low` of 16 turned rows, columns 16 words apart, below half `high` of them */
+    void (*pair_words)(uint32_t *to, const uint32_t *words, size_t low, size_t high);
+    /* Rows x as they are stored, f32, bf16 or f16: to[g] = the sum of q[g ldq + i] x[i], for g < m; and, up to 4 rows,
+     * to[g ld + i] += w[r ldw + g] x[r][i], row after row. */
+    void (*dots_stored)(float *to, const float *q, size_t ldq, size_t m, const void *x, uint32_t type, size_t n);
+    void (*weigh_stored)(float *to, size_t ld, size_t m, const float *w, size_t ldw, const void *const *x, size_t rows,
+                         uint32_t type, size_t n);
+    void (*axpy)(float *to, const float *x, float w, size_t n); /* to += w x */
+    /* Rows x as they are stored, f32, bf16 or f16, row after row: to += x[r] w[r]; acc = acc + x[r], or its maximum. */
+    void (*products_stored)(float *to, const void *const *x, const float *const *w, size_t rows, uint32_t type,
+                            size_t n);
+    void (*fold_stored)(uint32_t kind, float *acc, const void *const *x, size_t rows, uint32_t type, size_t n);
+    /* Pixels of `channels` numbers, in a row; `step` bytes from one of the result to the next, stored in `type`: pixel
+     * o is the sum over k < most of weight[o most + k] times pixel place[o most + k]. */
+    void (*blend_row)(void *to, uint32_t type, size_t step, const float *row, const int32_t *place, const float *weight,
+                      size_t most, size_t pixels, size_t channels);
 } cpu_kernels;
 
-extern const cpu_kernels kernels_plain, kernels_avx2, kernels_avx512;
+extern const cpu_kernels kernels_plain, kernels_avx2, kernels_avx512, kernels_avx512bf16;
 
 #endif

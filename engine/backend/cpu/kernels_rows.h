@@ -39,17 +39,17 @@ INLINE void put_any(float *p, vf v, size_t n)
         put_part(p, v, n);
 }
 
-/* A loop over whole vectors, then what is left of one: `body` at place i of `left` numbers. */
-#define ROWS_LOOP(n, body)                                                                                             \
+/* A loop over whole vectors, then what is left of one: the body at place i of `left` numbers. */
+#define ROWS_LOOP(n, ...)                                                                                              \
     do {                                                                                                               \
         size_t i = 0;                                                                                                  \
         for (; i + LANES <= (n); i += LANES) {                                                                         \
             const size_t left = LANES;                                                                                 \
-            body                                                                                                       \
+            __VA_ARGS__                                                                                                \
         }                                                                                                              \
         if (i < (n)) {                                                                                                 \
             const size_t left = (n)-i;                                                                                 \
-            body                                                                                                       \
+            __VA_ARGS__                                                                                                \
         }                                                                                                              \
     } while (0)
 
@@ -124,18 +124,22 @@ INLINE float fold_start(uint32_t kind)
                                       : 0.0f;
 }
 
-INLINE void fold_as(const uint32_t kind, float *acc, const float *x, size_t n)
+INLINE void fold_as(const uint32_t kind, float *acc, const float *const *x, size_t rows, size_t n)
 {
-    ROWS_LOOP(n, put_any(acc + i, folded(kind, get_any(acc + i, left), get_any(x + i, left)), left););
+    ROWS_LOOP(n, {
+        vf v = get_any(acc + i, left);
+        for (size_t r = 0; r < rows; r++) v = folded(kind, v, get_any(x[r] + i, left));
+        put_any(acc + i, v, left);
+    });
 }
-static void fold(uint32_t kind, float *acc, const float *x, size_t n)
+static void fold(uint32_t kind, float *acc, const float *const *x, size_t rows, size_t n)
 {
     switch (kind) {
-    case KILN_REDUCE_MAX: fold_as(KILN_REDUCE_MAX, acc, x, n); break;
-    case KILN_REDUCE_MIN: fold_as(KILN_REDUCE_MIN, acc, x, n); break;
-    case KILN_REDUCE_PROD: fold_as(KILN_REDUCE_PROD, acc, x, n); break;
-    case KILN_REDUCE_L2: fold_as(KILN_REDUCE_L2, acc, x, n); break;
-    default: fold_as(KILN_REDUCE_SUM, acc, x, n); break;
+    case KILN_REDUCE_MAX: fold_as(KILN_REDUCE_MAX, acc, x, rows, n); break;
+    case KILN_REDUCE_MIN: fold_as(KILN_REDUCE_MIN, acc, x, rows, n); break;
+    case KILN_REDUCE_PROD: fold_as(KILN_REDUCE_PROD, acc, x, rows, n); break;
+    case KILN_REDUCE_L2: fold_as(KILN_REDUCE_L2, acc, x, rows, n); break;
+    default: fold_as(KILN_REDUCE_SUM, acc, x, rows, n); break;
     }
 }
 
@@ -171,27 +175,47 @@ static float fold_row(uint32_t kind, const float *x, size_t n)
     }
 }
 
-static void fold_place(uint32_t least, float *best, float *place, const float *x, float at, size_t n)
+static void fold_place(uint32_t least, float *best, float *place, const float *const *x, size_t rows, float at,
+                       size_t n)
 {
-    for (size_t i = 0; i < n; i += LANES) {
-        vf b = get_any(best + i, n - i), v = get_any(x + i, n - i);
-        vi better = ~visnan(b) & (visnan(v) | (least ? v < b : v > b));
-        put_any(best + i, pick(better, v, b), n - i);
-        put_any(place + i, pick(better, splat(at), get_any(place + i, n - i)), n - i);
+    ROWS_LOOP(n, {
+        vf b = get_any(best + i, left);
+        vf p = get_any(place + i, left);
+        for (size_t r = 0; r < rows; r++) {
+            vf v = get_any(x[r] + i, left);
+            vi better = ~visnan(b) & (visnan(v) | (least ? v < b : v > b));
+            b = pick(better, v, b), p = pick(better, splat(at + (float)r), p);
+        }
+        put_any(best + i, b, left), put_any(place + i, p, left);
+    });
+}
+
+/* The first of n numbers that is v or NaN; n: none is. */
+static size_t find(const float *x, float v, size_t n)
+{
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        vf own = get(x + i);
+        if (any_lane((own == splat(v)) | visnan(own))) break;
     }
+    while (i < n && x[i] != v && x[i] == x[i]) i++; /* NOLINT: NaN */
+    return i;
 }
 
 /* exp is that of 0 for what is infinite: the caller looks at the greatest first. */
 INLINE vf finite_base(vf top) { return pick(vabs(top) == splat(INFINITY), splat(0), top); }
 
-static void fold_exp(float *top, float *total, const float *x, size_t n)
+static void fold_exp(float *top, float *total, const float *const *x, size_t rows, size_t n)
 {
-    for (size_t i = 0; i < n; i += LANES) {
-        vf before = get_any(top + i, n - i), v = get_any(x + i, n - i), now = vmost(before, v), base = finite_base(now);
-        vf s = get_any(total + i, n - i) * vexp(before - base) + vexp(v - base);
-        put_any(top + i, now, n - i);
-        put_any(total + i, s, n - i);
-    }
+    ROWS_LOOP(n, {
+        vf before = get_any(top + i, left);
+        vf now = before;
+        for (size_t r = 0; r < rows; r++) now = vmost(now, get_any(x[r] + i, left));
+        vf base = finite_base(now);
+        vf s = get_any(total + i, left) * vexp(before - base);
+        for (size_t r = 0; r < rows; r++) s += vexp(get_any(x[r] + i, left) - base);
+        put_any(top + i, now, left), put_any(total + i, s, left);
+    });
 }
 
 static float exp_row(float *to, const float *x, float base, size_t n)
@@ -210,6 +234,59 @@ static float exp_row(float *to, const float *x, float base, size_t n)
         put_part(to + i, p, n - i);
     }
     return lanes_sum(s) + rest;
+}
+
+static void shift_row(float *to, const float *x, float a, float b, size_t n)
+{
+    const vf first = splat(a), second = splat(b);
+    ROWS_LOOP(n, put_any(to + i, (get_any(x + i, left) - first) - second, left););
+}
+
+/* Rows of n numbers, `ld` apart, up to 4: each sum in the order of sum() and squares(). */
+static void sum_rows(float *to, const float *x, size_t ld, size_t rows, size_t n)
+{
+    if (rows < 4) {
+        for (size_t r = 0; r < rows; r++) to[r] = sum(x + r * ld, n);
+        return;
+    }
+    vf s[4] = {{0}};
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (size_t r = 0; r < 4; r++) s[r] += get(x + r * ld + i);
+    for (size_t r = 0; r < 4; r++) {
+        if (i < n) s[r] += get_part(x + r * ld + i, n - i);
+        to[r] = lanes_sum(s[r]);
+    }
+}
+static void squares_rows(float *to, const float *mean, const float *x, size_t ld, size_t rows, size_t n)
+{
+    if (rows < 4) {
+        for (size_t r = 0; r < rows; r++) to[r] = squares(x + r * ld, mean[r], n);
+        return;
+    }
+    vf s[4] = {{0}};
+    const vf m[4] = {splat(mean[0]), splat(mean[1]), splat(mean[2]), splat(mean[3])};
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (size_t r = 0; r < 4; r++) {
+            vf d = get(x + r * ld + i) - m[r];
+            s[r] += d * d;
+        }
+    for (size_t r = 0; r < 4; r++) {
+        float rest = 0;
+        for (size_t k = i; k < n; k++) rest += (x[r * ld + k] - mean[r]) * (x[r * ld + k] - mean[r]);
+        to[r] = lanes_sum(s[r]) + rest;
+    }
+}
+
+/* (x - mean) (factor gain) + bias, in this order */
+static void layer_row(float *x, float mean, float factor, const float *gain, const float *bias, size_t n)
+{
+    const vf m = splat(mean), f = splat(factor), none = {0};
+    ROWS_LOOP(n, {
+        vf scale = gain ? f * get_any(gain + i, left) : f;
+        put_any(x + i, (get_any(x + i, left) - m) * scale + (bias ? get_any(bias + i, left) : none), left);
+    });
 }
 
 /* The sum so far is a double, so that long rows lose nothing. */
@@ -233,6 +310,98 @@ static void prefix_row(float *to, const float *x, double *carry, size_t n)
     *carry = sum;
 }
 
+/* ---- rows as they are stored ---- */
+
+/* f32, bf16 or f16, the first n < LANES of them or all. */
+INLINE vf get_as(const uint32_t type, const void *p, size_t i, size_t n)
+{
+    const uint16_t *half = (const uint16_t *)p + i;
+    if (type == KILN_F32) return get_any((const float *)p + i, n);
+    if (n >= LANES) return type == KILN_BF16 ? widen(half) : widen_f16(half);
+    uint16_t part[LANES] = {0};
+    for (size_t k = 0; k < n; k++) part[k] = half[k];
+    return type == KILN_BF16 ? widen(part) : widen_f16(part);
+}
+
+enum { SIDE_BY_SIDE = 4 };
+
+/* The sums of the lanes of four vectors. */
+INLINE void four_sums(float *to, const vf v[4])
+{
+    vf a = ZIP_LOW(v[0], v[1]) + ZIP_HIGH(v[0], v[1]), b = ZIP_LOW(v[2], v[3]) + ZIP_HIGH(v[2], v[3]);
+    vf all = ZIP_LOW(a, b) + ZIP_HIGH(a, b); /* 0 2 1 3 0 2 1 3 .. */
+#if LANES > 8
+    all += TURN(all, 8);
+#endif
+#if LANES > 4
+    all += TURN(all, 4);
+#endif
+    to[0] = all[0], to[1] = all[2], to[2] = all[1], to[3] = all[3];
+}
+
+INLINE void dots_as(const uint32_t type, const size_t m, float *to, const float *q, size_t ldq, const void *x, size_t n)
+{
+    vf sums[SIDE_BY_SIDE] = {{0}};
+    ROWS_LOOP(n, {
+        vf v = get_as(type, x, i, left);
+        __builtin_prefetch((const char *)x + i * (type == KILN_F32 ? 4 : 2) + AHEAD);
+        UNROLL for (size_t g = 0; g < m; g++) sums[g] = VFMA(get_any(q + g * ldq + i, left), v, sums[g]);
+    });
+    if (m == SIDE_BY_SIDE) {
+        four_sums(to, sums);
+        return;
+    }
+    UNROLL for (size_t g = 0; g < m; g++) to[g] = lanes_sum(sums[g]);
+}
+INLINE void dots_all(const uint32_t type, float *to, const float *q, size_t ldq, size_t m, const void *x, size_t n)
+{
+    for (; m >= SIDE_BY_SIDE; m -= SIDE_BY_SIDE, to += SIDE_BY_SIDE, q += SIDE_BY_SIDE * ldq)
+        dots_as(type, SIDE_BY_SIDE, to, q, ldq, x, n);
+    for (; m; m--, to++, q += ldq) dots_as(type, 1, to, q, ldq, x, n);
+}
+static void dots_stored(float *to, const float *q, size_t ldq, size_t m, const void *x, uint32_t type, size_t n)
+{
+    switch (type) {
+    case KILN_F32: dots_all(KILN_F32, to, q, ldq, m, x, n); break;
+    case KILN_BF16: dots_all(KILN_BF16, to, q, ldq, m, x, n); break;
+    default: dots_all(KILN_F16, to, q, ldq, m, x, n); break;
+    }
+}
+
+INLINE void weigh_as(const uint32_t type, const size_t rows, float *to, size_t ld, size_t m, const float *w, size_t ldw,
+                     const void *const *x, size_t n)
+{
+    ROWS_LOOP(n, {
+        vf v[SIDE_BY_SIDE];
+        UNROLL for (size_t r = 0; r < rows; r++) v[r] = get_as(type, x[r], i, left);
+        __builtin_prefetch((const char *)x[rows - 1] + i * (type == KILN_F32 ? 4 : 2) * rows + AHEAD);
+        for (size_t g = 0; g < m; g++) {
+            vf sum = get_any(to + g * ld + i, left);
+            UNROLL for (size_t r = 0; r < rows; r++) sum = VFMA(splat(w[r * ldw + g]), v[r], sum);
+            put_any(to + g * ld + i, sum, left);
+        }
+    });
+}
+INLINE void weigh_all(const uint32_t type, float *to, size_t ld, size_t m, const float *w, size_t ldw,
+                      const void *const *x, size_t rows, size_t n)
+{
+    if (rows == SIDE_BY_SIDE)
+        weigh_as(type, SIDE_BY_SIDE, to, ld, m, w, ldw, x, n);
+    else if (rows == 2)
+        weigh_as(type, 2, to, ld, m, w, ldw, x, n);
+    else
+        for (size_t r = 0; r < rows; r++) weigh_as(type, 1, to, ld, m, w + r * ldw, ldw, x + r, n);
+}
+static void weigh_stored(float *to, size_t ld, size_t m, const float *w, size_t ldw, const void *const *x, size_t rows,
+                         uint32_t type, size_t n)
+{
+    switch (type) {
+    case KILN_F32: weigh_all(KILN_F32, to, ld, m, w, ldw, x, rows, n); break;
+    case KILN_BF16: weigh_all(KILN_BF16, to, ld, m, w, ldw, x, rows, n); break;
+    default: weigh_all(KILN_F16, to, ld, m, w, ldw, x, rows, n); break;
+    }
+}
+
 /* ---- pictures ---- */
 
 static void axpy(float *to, const float *x, float w, size_t n)
@@ -240,9 +409,129 @@ static void axpy(float *to, const float *x, float w, size_t n)
     const vf by = splat(w);
     ROWS_LOOP(n, put_any(to + i, VFMA(get_any(x + i, left), by, get_any(to + i, left)), left););
 }
-static void add_product(float *to, const float *x, const float *w, size_t n)
+/* sum += x - origin, squares += (x - origin)^2, row after row */
+INLINE void moments_as(const uint32_t type, float *total, float *square, const void *const *x, size_t rows,
+                       const float *origin, size_t n)
 {
-    ROWS_LOOP(n, put_any(to + i, VFMA(get_any(x + i, left), get_any(w + i, left), get_any(to + i, left)), left););
+    ROWS_LOOP(n, {
+        vf s = get_any(total + i, left);
+        vf q = get_any(square + i, left);
+        vf o = get_any(origin + i, left);
+        for (size_t r = 0; r < rows; r++) {
+            vf d = get_as(type, x[r], i, left) - o;
+            s += d, q += d * d;
+        }
+        put_any(total + i, s, left), put_any(square + i, q, left);
+    });
+}
+static void moments(float *total, float *square, const void *const *x, size_t rows, uint32_t type, const float *origin,
+                    size_t n)
+{
+    switch (type) {
+    case KILN_F32: moments_as(KILN_F32, total, square, x, rows, origin, n); break;
+    case KILN_BF16: moments_as(KILN_BF16, total, square, x, rows, origin, n); break;
+    default: moments_as(KILN_F16, total, square, x, rows, origin, n); break;
+    }
+}
+
+/* to += x[r] w[r], row after row */
+INLINE void products_as(const uint32_t type, float *to, const void *const *x, const float *const *w, size_t rows,
+                        size_t n)
+{
+    ROWS_LOOP(n, {
+        vf sum = get_any(to + i, left);
+        for (size_t r = 0; r < rows; r++) sum = VFMA(get_as(type, x[r], i, left), get_any(w[r] + i, left), sum);
+        put_any(to + i, sum, left);
+    });
+}
+static void products_stored(float *to, const void *const *x, const float *const *w, size_t rows, uint32_t type,
+                            size_t n)
+{
+    switch (type) {
+    case KILN_F32: products_as(KILN_F32, to, x, w, rows, n); break;
+    case KILN_BF16: products_as(KILN_BF16, to, x, w, rows, n); break;
+    default: products_as(KILN_F16, to, x, w, rows, n); break;
+    }
+}
+
+INLINE void fold_stored_as(const uint32_t kind, const uint32_t type, float *acc, const void *const *x, size_t rows,
+                           size_t n)
+{
+    ROWS_LOOP(n, {
+        vf v = get_any(acc + i, left);
+        for (size_t r = 0; r < rows; r++) v = folded(kind, v, get_as(type, x[r], i, left));
+        put_any(acc + i, v, left);
+    });
+}
+INLINE void fold_typed(const uint32_t type, uint32_t kind, float *acc, const void *const *x, size_t rows, size_t n)
+{
+    if (kind == KILN_REDUCE_MAX)
+        fold_stored_as(KILN_REDUCE_MAX, type, acc, x, rows, n);
+    else
+        fold_stored_as(KILN_REDUCE_SUM, type, acc, x, rows, n);
+}
+static void fold_stored(uint32_t kind, float *acc, const void *const *x, size_t rows, uint32_t type, size_t n)
+{
+    switch (type) {
+    case KILN_F32: fold_typed(KILN_F32, kind, acc, x, rows, n); break;
+    case KILN_BF16: fold_typed(KILN_BF16, kind, acc, x, rows, n); break;
+    default: fold_typed(KILN_F16, kind, acc, x, rows, n); break;
+    }
+}
+
+INLINE void put_as(const uint32_t type, void *p, vf v, size_t n)
+{
+    if (type == KILN_F32) {
+        put_any(p, v, n);
+        return;
+    }
+    uint16_t part[LANES];
+    vh h;
+    if (type == KILN_BF16)
+        h = narrow(v), memcpy(part, &h, sizeof part);
+    else
+        narrow_f16(part, v);
+    if (n >= LANES)
+        memcpy(p, part, sizeof part);
+    else
+        for (size_t k = 0; k < n; k++) ((uint16_t *)p)[k] = part[k];
+}
+
+INLINE vf blended(const float *row, const int32_t *place, const float *weight, size_t most, size_t channels, size_t n)
+{
+    vf sum = {0};
+    for (size_t k = 0; k < most; k++) sum = VFMA(get_any(row + (size_t)place[k] * channels, n), splat(weight[k]), sum);
+    return sum;
+}
+
+/* Pixel o of the result: the sum over k of weight[o most + k] times pixel place[o most + k] of a row of pixels. */
+INLINE void blend_as(const uint32_t type, char *to, size_t step, const float *row, const int32_t *place,
+                     const float *weight, size_t most, size_t pixels, size_t channels)
+{
+    for (size_t o = 0; o < pixels; o++, to += step, place += most, weight += most) {
+        size_t i = 0;
+#if LANES == 16
+        for (; type == KILN_BF16 && i + 2 * LANES <= channels; i += 2 * LANES)
+            narrow_two((uint16_t *)(void *)to + i, blended(row + i, place, weight, most, channels, LANES),
+                       blended(row + i + LANES, place, weight, most, channels, LANES));
+#endif
+        for (; i + LANES <= channels; i += LANES)
+            put_as(type, to + i * (type == KILN_F32 ? 4 : 2), blended(row + i, place, weight, most, channels, LANES),
+                   LANES);
+        size_t left = channels - i;
+        if (left)
+            put_as(type, to + i * (type == KILN_F32 ? 4 : 2), blended(row + i, place, weight, most, channels, left),
+                   left);
+    }
+}
+static void blend_row(void *to, uint32_t type, size_t step, const float *row, const int32_t *place, const float *weight,
+                      size_t most, size_t pixels, size_t channels)
+{
+    switch (type) {
+    case KILN_F32: blend_as(KILN_F32, to, step, row, place, weight, most, pixels, channels); break;
+    case KILN_BF16: blend_as(KILN_BF16, to, step, row, place, weight, most, pixels, channels); break;
+    default: blend_as(KILN_F16, to, step, row, place, weight, most, pixels, channels); break;
+    }
 }
 
 /* ---- order ---- */

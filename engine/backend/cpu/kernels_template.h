@@ -1,6 +1,7 @@
 /* kernels_template.h - the bodies of kernels.h over vectors of LANES floats. Included by kernels_plain.c,
- * kernels_avx2.c and kernels_avx512.c, which define KERNELS (the table's name), KERNELS_TEXT, LANES, GEMM_ROWS,
- * GEMM_VECTORS (the register block of gemm) and VFMA(a, b, c) = a*b + c. No include guard: once per file.
+ * kernels_avx2.c and kernels_avx512.c (and that by kernels_avx512bf16.c), which define KERNELS (the table's name),
+ * KERNELS_TEXT, LANES, GEMM_ROWS, GEMM_VECTORS (the register block of gemm) and VFMA(a, b, c) = a*b + c. No include
+ * guard: once per file.
  */
 #include "backend/cpu/kernels.h"
 
@@ -30,6 +31,11 @@ INLINE vf get(const float *p)
 }
 INLINE void put(float *p, vf v) { memcpy(p, &v, sizeof v); }
 /* The first n < LANES values; the rest is 0. */
+#if LANES == 16
+INLINE __mmask16 first_of(size_t n) { return (__mmask16)((1u << n) - 1); }
+INLINE vf get_part(const float *p, size_t n) { return (vf)_mm512_maskz_loadu_ps(first_of(n), p); }
+INLINE void put_part(float *p, vf v, size_t n) { _mm512_mask_storeu_ps(p, first_of(n), (__m512)v); }
+#else
 INLINE vf get_part(const float *p, size_t n)
 {
     vf v = {0};
@@ -37,6 +43,7 @@ INLINE vf get_part(const float *p, size_t n)
     return v;
 }
 INLINE void put_part(float *p, vf v, size_t n) { memcpy(p, &v, n * sizeof *p); }
+#endif
 INLINE vf pick(vi mask, vf a, vf b) { return (vf)((mask & (vi)a) | (~mask & (vi)b)); }
 INLINE vf vmax(vf a, vf b) { return pick(a > b, a, b); }
 /* Lanes moved down by n, round the end. */
@@ -72,8 +79,12 @@ INLINE float lanes_sum(vf v)
 INLINE vf vexp(vf x)
 {
     vf low = splat(-87.3f), high = splat(88.0f), magic = splat(12582912.0f); /* 1.5 * 2^23 */
+#if LANES == 16 /* of a NaN and a number the second operand */
+    vf y = (vf)_mm512_min_ps((__m512)high, _mm512_max_ps((__m512)low, (__m512)x));
+#else
     vi tiny = x < low;
     vf y = pick(x > high, high, pick(tiny, low, x));
+#endif
     vf t = VFMA(y, splat(1.44269504f), magic);
     vf n = t - magic;
     vf r = VFMA(n, splat(-0.693359375f), y);
@@ -86,8 +97,12 @@ INLINE vf vexp(vf x)
     p = VFMA(p, r, splat(0.5f));
     p = VFMA(p, r, splat(1.0f));
     p = VFMA(p, r, splat(1.0f));
+#if LANES == 16
+    return (vf)_mm512_maskz_scalef_ps(_mm512_cmp_ps_mask((__m512)x, (__m512)low, _CMP_NLT_UQ), (__m512)p, (__m512)n);
+#else
     vf power = (vf)(((vu)t + 127u) << 23);
     return pick(tiny, splat(0), p * power);
+#endif
 }
 /* 2^x for x <= 0, 0 for -infinity: polynomial of degree 6 on |r| <= 1/2 fitted for least relative error (2e-9; with
  * rounding 1e-7). */
@@ -140,6 +155,25 @@ INLINE vf vsilu(vf x) { return x * vsigmoid(x); }
 INLINE vf vquick_gelu(vf x) { return x * vsigmoid(splat(1.702f) * x); }
 INLINE vf vrelu(vf x) { return pick(x > splat(0), x, pick(x == x, splat(0), x)); } /* NOLINT: NaN */
 
+INLINE vf vtruth(vi mask) { return (vf)(mask & (vi)splat(1.0f)); }
+INLINE vi vfalse(vf x) { return x == splat(0); } /* NaN is true, as in C */
+INLINE vi visnan(vf x) { return x != x; }        /* NOLINT: NaN */
+/* NaN of either stays; of two that are equal the first. */
+#if LANES == 16 /* of a NaN and a number MIN and MAX give the second operand */
+INLINE vf or_nan(vf v, vf b)
+{
+    return (vf)_mm512_mask_mov_ps((__m512)v, _mm512_cmp_ps_mask((__m512)b, (__m512)b, _CMP_UNORD_Q), (__m512)b);
+}
+INLINE vf vleast(vf a, vf b) { return or_nan((vf)_mm512_min_ps((__m512)b, (__m512)a), b); }
+INLINE vf vmost(vf a, vf b) { return or_nan((vf)_mm512_max_ps((__m512)b, (__m512)a), b); }
+#else
+INLINE vf vleast(vf a, vf b) { return pick(visnan(a), a, pick(b < a, b, pick(visnan(b), b, a))); }
+INLINE vf vmost(vf a, vf b) { return pick(visnan(a), a, pick(b > a, b, pick(visnan(b), b, a))); }
+#endif
+INLINE vf vabs(vf x) { return (vf)((vi)x & 0x7fffffff); }
+
+#include "backend/cpu/kernels_math.h"
+
 /* One loop with its remainder; `v` is the loaded vector and `i` its place. */
 #define MAP(x, n, expr)                                                                                                \
     do {                                                                                                               \
@@ -164,9 +198,7 @@ static void act(float *x, uint32_t kind, size_t n)
     case KILN_ACT_QUICK_GELU: MAP(x, n, vquick_gelu(v)); break;
     case KILN_ACT_RELU: MAP(x, n, vrelu(v)); break;
     case KILN_ACT_SIGMOID: MAP(x, n, vsigmoid(v)); break;
-    case KILN_ACT_TANH:
-        for (size_t i = 0; i < n; i++) x[i] = tanhf(x[i]);
-        break;
+    case KILN_ACT_TANH: MAP(x, n, vtanh(v)); break;
     default: break;
     }
 }
@@ -180,14 +212,6 @@ static void normalise(float *x, const float *mean, const float *scale, const flo
 }
 
 /* ---- expressions ---- */
-
-INLINE vf vtruth(vi mask) { return (vf)(mask & (vi)splat(1.0f)); }
-INLINE vi vfalse(vf x) { return x == splat(0); } /* NaN is true, as in C */
-INLINE vi visnan(vf x) { return x != x; }        /* NOLINT: NaN */
-/* NaN of either stays. */
-INLINE vf vleast(vf a, vf b) { return pick(visnan(a), a, pick(b < a, b, pick(visnan(b), b, a))); }
-INLINE vf vmost(vf a, vf b) { return pick(visnan(a), a, pick(b > a, b, pick(visnan(b), b, a))); }
-INLINE vf vabs(vf x) { return (vf)((vi)x & 0x7fffffff); }
 
 #define BINARY(expr)                                                                                                   \
     do {                                                                                                               \
@@ -223,7 +247,6 @@ static void map_select(float *to, const float *a, const float *b, const float *c
     for (; i < n; i++) to[i] = a[i] == 0 ? c[i] : b[i];
 }
 
-static float softplus(float x) { return x > 20 ? x : log1pf(expf(x)); } /* torch's threshold */
 static float remainder_of(float a, float b)
 {
     float m = fmodf(a, b);
@@ -263,25 +286,25 @@ static void map_function(uint32_t op, float *to, const float *a, size_t n)
     case MAP_ROUND: EACH_OF(rintf(a[i])); break;
     case MAP_SQRT: EACH_OF(sqrtf(a[i])); break;
     case MAP_RSQRT: EACH_OF(1 / sqrtf(a[i])); break;
-    case MAP_EXP: EACH_OF(expf(a[i])); break;
-    case MAP_EXP2: EACH_OF(exp2f(a[i])); break;
-    case MAP_EXPM1: EACH_OF(expm1f(a[i])); break;
-    case MAP_LOG: EACH_OF(logf(a[i])); break;
-    case MAP_LOG2: EACH_OF(log2f(a[i])); break;
-    case MAP_LOG1P: EACH_OF(log1pf(a[i])); break;
-    case MAP_SIN: EACH_OF(sinf(a[i])); break;
-    case MAP_COS: EACH_OF(cosf(a[i])); break;
+    case MAP_EXP: UNARY(vexp_all(x)); break;
+    case MAP_EXP2: UNARY(vexp2_all(x)); break;
+    case MAP_EXPM1: UNARY(vexpm1(x)); break;
+    case MAP_LOG: UNARY(vlog(x)); break;
+    case MAP_LOG2: UNARY(vlog(x) * splat(1.44269504f)); break;
+    case MAP_LOG1P: UNARY(vlog1p(x)); break;
+    case MAP_SIN: UNARY(vsine(x, 0)); break;
+    case MAP_COS: UNARY(vsine(x, 1)); break;
     case MAP_TAN: EACH_OF(tanf(a[i])); break;
-    case MAP_TANH: EACH_OF(tanhf(a[i])); break;
+    case MAP_TANH: UNARY(vtanh(x)); break;
     case MAP_ATAN: EACH_OF(atanf(a[i])); break;
-    case MAP_ERF: EACH_OF(erff(a[i])); break;
+    case MAP_ERF: UNARY(verf(x)); break;
     case MAP_SIGMOID: UNARY(vsigmoid(x)); break;
     case MAP_SILU: UNARY(vsilu(x)); break;
     case MAP_GELU: UNARY(vgelu(x)); break;
     case MAP_GELU_TANH: UNARY(vgelu_tanh(x)); break;
     case MAP_QUICK_GELU: UNARY(vquick_gelu(x)); break;
     case MAP_RELU: UNARY(vrelu(x)); break;
-    case MAP_SOFTPLUS: EACH_OF(softplus(a[i])); break;
+    case MAP_SOFTPLUS: UNARY(vsoftplus(x)); break;
     default: UNARY(vtruth(visnan(x))); break;
     }
 }
@@ -296,51 +319,7 @@ static void map(uint32_t op, float *to, const float *a, const float *b, const fl
         map_function(op, to, a, n);
 }
 
-/* ---- conversions ---- */
-
-INLINE vf widen(const uint16_t *p)
-{
-    vh h;
-    memcpy(&h, p, sizeof h);
-    return (vf)(__builtin_convertvector(h, vu) << 16);
-}
-INLINE vh narrow(vf x)
-{
-    vu u = (vu)x;
-    vu rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16, quiet = (u >> 16) | 0x40u;
-    vu nan = (vu)(x != x); /* NOLINT: NaN */
-    return __builtin_convertvector((nan & quiet) | (~nan & rounded), vh);
-}
-
-static void load(float *dst, const void *src, uint32_t dtype, size_t n)
-{
-    const uint16_t *p = src;
-    size_t i = 0;
-    if (dtype == KILN_F32) {
-        memcpy(dst, src, n * sizeof(float));
-    } else if (dtype == KILN_BF16) {
-        for (; i + LANES <= n; i += LANES) put(dst + i, widen(p + i));
-        for (; i < n; i++) dst[i] = bf16_to_f32(p[i]);
-    } else {
-        dtype_convert(dst, KILN_F32, src, dtype, n);
-    }
-}
-static void store(void *dst, uint32_t dtype, const float *src, size_t n)
-{
-    uint16_t *p = dst;
-    size_t i = 0;
-    if (dtype == KILN_F32) {
-        memcpy(dst, src, n * sizeof(float));
-    } else if (dtype == KILN_BF16) {
-        for (; i + LANES <= n; i += LANES) {
-            vh h = narrow(get(src + i));
-            memcpy(p + i, &h, sizeof h);
-        }
-        for (; i < n; i++) p[i] = bf16_from_f32(src[i]);
-    } else {
-        dtype_convert(dst, dtype, src, KILN_F32, n);
-    }
-}
+#include "backend/cpu/kernels_convert.h"
 
 /* ---- sums ---- */
 
@@ -364,21 +343,6 @@ static float squares(const float *x, float mean, size_t n)
     for (; i < n; i++) rest += (x[i] - mean) * (x[i] - mean);
     return lanes_sum(s) + rest;
 }
-static void moments(float *total, float *square, const float *x, const float *origin, size_t n)
-{
-    size_t i = 0;
-    for (; i + LANES <= n; i += LANES) {
-        vf d = get(x + i) - get(origin + i);
-        put(total + i, get(total + i) + d);
-        put(square + i, get(square + i) + d * d);
-    }
-    for (; i < n; i++) {
-        float d = x[i] - origin[i];
-        total[i] += d;
-        square[i] += d * d;
-    }
-}
-
 /* ---- gemm ---- */
 
 INLINE void block(const int rows, const int vectors, size_t k, const float *a, size_t lda, size_t step, const float *b,
@@ -476,13 +440,28 @@ static int softmax(float *s, size_t ld, size_t keys, size_t columns, float *max,
     return rescale;
 }
 
+static void transpose_four(float *dst, size_t ldd, const float *src, size_t lds)
+{
+    typedef float four __attribute__((vector_size(16), aligned(4)));
+    four a = *(const four *)(const void *)src, b = *(const four *)(const void *)(src + lds),
+         c = *(const four *)(const void *)(src + 2 * lds), d = *(const four *)(const void *)(src + 3 * lds);
+    four e = {a[0], b[0], a[1], b[1]}, f = {c[0], d[0], c[1], d[1]};
+    four g = {a[2], b[2], a[3], b[3]}, h = {c[2], d[2], c[3], d[3]};
+    *(four *)(void *)dst = (four){e[0], e[1], f[0], f[1]};
+    *(four *)(void *)(dst + ldd) = (four){e[2], e[3], f[2], f[3]};
+    *(four *)(void *)(dst + 2 * ldd) = (four){g[0], g[1], h[0], h[1]};
+    *(four *)(void *)(dst + 3 * ldd) = (four){g[2], g[3], h[2], h[3]};
+}
 static void transpose(float *dst, size_t ldd, const float *src, size_t lds, size_t rows, size_t columns)
 {
     enum { SIDE = 16 };
-    for (size_t c = 0; c < columns; c += SIDE)
-        for (size_t r = 0; r < rows; r += SIDE)
-            for (size_t i = c; i < columns && i < c + SIDE; i++)
-                for (size_t j = r; j < rows && j < r + SIDE; j++) dst[i * ldd + j] = src[j * lds + i];
+    size_t whole_rows = rows / 4 * 4, whole_columns = columns / 4 * 4;
+    for (size_t top = 0; top < whole_columns; top += SIDE)
+        for (size_t r = 0; r < whole_rows; r += 4)
+            for (size_t c = top; c < whole_columns && c < top + SIDE; c += 4)
+                transpose_four(dst + c * ldd + r, ldd, src + r * lds + c, lds);
+    for (size_t c = 0; c < columns; c++)
+        for (size_t r = c < whole_columns ? whole_rows : 0; r < rows; r++) dst[c * ldd + r] = src[r * lds + c];
 }
 
 /* 8 x 8: neighbours are paired, then pairs, then fours. */
@@ -524,6 +503,8 @@ static void transpose_half(uint16_t *dst, size_t ldd, const uint16_t *src, size_
 }
 
 #include "backend/cpu/kernels_rows.h"
+
+#include "backend/cpu/kernels_blocks.h"
 
 /* ---- Winograd F(4x4,3x3): Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 2015 ---- */
 
@@ -615,6 +596,7 @@ const cpu_kernels KERNELS = {
     .name = KERNELS_TEXT,
     .load = load,
     .store = store,
+    .store_saturating = store_saturating,
     .act = act,
     .geglu = geglu,
     .map = map,
@@ -641,9 +623,22 @@ const cpu_kernels KERNELS = {
     .fold_row = fold_row,
     .fold_place = fold_place,
     .fold_exp = fold_exp,
+    .find = find,
+    .dots_stored = dots_stored,
+    .weigh_stored = weigh_stored,
+    .shift_row = shift_row,
+    .sum_rows = sum_rows,
+    .squares_rows = squares_rows,
+    .layer_row = layer_row,
     .exp_row = exp_row,
     .prefix_row = prefix_row,
     .order_keys = order_keys,
     .axpy = axpy,
-    .add_product = add_product,
+    .blocks_read = blocks_read,
+    .blocks_dots = blocks_dots,
+    .turn_words = turn_words,
+    .pair_words = pair_words,
+    .products_stored = products_stored,
+    .fold_stored = fold_stored,
+    .blend_row = blend_row,
 };

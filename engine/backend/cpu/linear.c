@@ -7,12 +7,15 @@
 #include "backend/cpu/row_forms.h"
 #include "tensor/dtype.h"
 
+enum { LOW = 64 };
+
 static int64_t clamp(int64_t v, int64_t low, int64_t high) { return v < low ? low : v > high ? high : v; }
 
-static int64_t column_tile_width(int64_t columns, int64_t k, int geglu)
+/* Of blocks narrower ones where they are deep: what is widened of them stays in the second level's cache. */
+static int64_t column_tile_width(const op_desc *op, int64_t columns, int64_t k)
 {
-    int64_t width = clamp((1 << 18) / k / 64 * 64, 128, 512);
-    return min64(geglu ? width / 2 : width, columns);
+    int64_t width = tiled_gemm_width(k, dtype_is_block(op->in[1].dtype) ? 64 : 128, 512);
+    return min64(op->epilogue.geglu ? width / 2 : width, columns);
 }
 
 /* At least four row tiles, so that every thread has some: a narrow layer is a single column tile. */
@@ -27,7 +30,7 @@ kiln_status linear_prepare_as(cpu_kernel *c, int64_t rows, int64_t k, int64_t co
     if (!rows || !columns || !k) return error_set(e, KILN_ERR_UNSUPPORTED, "linear: an operand without elements");
     int64_t height = row_tile_rows(rows, k);
     size_t n = (size_t)((rows + height - 1) / height);
-    TRY(tiled_gemm_new(c, columns, column_tile_width(columns, k, c->op.epilogue.geglu != 0), n, e));
+    TRY(tiled_gemm_new(c, columns, column_tile_width(&c->op, columns, k), n, e));
     tiled_gemm *g = c->plan;
     for (size_t i = 0; i < n; i++) {
         int64_t first = (int64_t)i * height, m = min64(height, rows - first);
@@ -38,9 +41,10 @@ kiln_status linear_prepare_as(cpu_kernel *c, int64_t rows, int64_t k, int64_t co
     return tiled_gemm_finish(c, e);
 }
 
-/* A table that embedding() reads too, and what is stored by blocks, stay rows. */
+/* A table that embedding() reads too stays rows; a few rows are multiplied by blocks as they are. */
 kiln_status cpu_prepare_linear(cpu_kernel *c, error *e)
 {
-    if (rows_is_table(&c->op.in[1]) || dtype_is_block(c->op.in[1].dtype)) return cpu_prepare_linear_rows(c, e);
+    int few = rows_of(&c->op.in[0]) <= LOW;
+    if (rows_is_table(&c->op.in[1]) || (few && dtype_is_block(c->op.in[1].dtype))) return cpu_prepare_linear_rows(c, e);
     return linear_prepare_as(c, rows_of(&c->op.in[0]), columns_of(&c->op.in[0]), columns_of(&c->op.out), e);
 }

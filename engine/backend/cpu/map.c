@@ -12,7 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { CHUNK = 512, TILE_ELEMENTS = 1 << 16 };
+enum { CHUNK = 512, SHORT = 256, TILE_ELEMENTS = 1 << 16 };
 
 typedef struct {
     int64_t rows, columns, rows_per_tile;
@@ -146,12 +146,12 @@ static kiln_status tile(void *arg, size_t index, unsigned slot, error *e)
     (void)slot, (void)e;
     for (int i = 0; i < OP_MAX_REGISTERS; i++) r.value[i] = r.room[i] = memory[i];
     int64_t first = (int64_t)index * l->rows_per_tile, last = min64(l->rows, first + l->rows_per_tile);
-    int64_t count = shape_count(&out->shape);
+    int64_t count = shape_count(&out->shape), chunk = out->dtype == KILN_F32 ? CHUNK : SHORT;
     for (int64_t row = first; row < last; row++) {
         int64_t begin = l->flat ? row * TILE_ELEMENTS : 0,
                 end = l->flat ? min64(begin + TILE_ELEMENTS, count) : l->columns;
-        for (int64_t column = begin; column < end; column += CHUNK) {
-            size_t n = (size_t)min64(CHUNK, end - column);
+        for (int64_t column = begin; column < end; column += chunk) {
+            size_t n = (size_t)min64(chunk, end - column);
             char *to = (char *)j->a->out + (size_t)((l->flat ? 0 : row * out->ld) + column) * size_of(out->dtype);
             float *direct = out->dtype == KILN_F32 ? (float *)(void *)to : NULL;
             store(j, to, evaluate(j, &r, row, column, n, direct), n);

@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { PIECES = 32, COLUMNS = 1024 };
+enum { PIECES = 32, COLUMNS = 1024, TOGETHER = 4 };
 
 typedef struct {
     const cpu_kernel *c;
@@ -28,15 +28,16 @@ static kiln_status moments_tile(void *arg, size_t index, unsigned slot, error *e
     const call *j = arg;
     const operand_desc *x = &j->c->op.in[0];
     int64_t n = (int64_t)index / j->pieces, piece = (int64_t)index % j->pieces, C = j->channels;
-    float *sums = j->sums + (size_t)index * 2 * (size_t)C, row[COLUMNS];
+    float *sums = j->sums + (size_t)index * 2 * (size_t)C;
+    int64_t first = piece_start(j, piece), last = piece_start(j, piece + 1);
     (void)slot, (void)e;
     memset(sums, 0, 2 * (size_t)C * sizeof *sums);
-    for (int64_t p = piece_start(j, piece); p < piece_start(j, piece + 1); p++)
-        for (int64_t c = 0; c < C; c += COLUMNS) {
-            size_t width = (size_t)min64(COLUMNS, C - c);
-            j->c->k->load(row, place_of(x, j->a->in[0], n * j->pixels + p, c), type_of(x), width);
-            j->c->k->moments(sums + c, sums + C + c, row, j->origin + n * C + c, width);
-        }
+    for (int64_t p = first, now; p < last; p += now) {
+        const void *row[TOGETHER];
+        now = min64(TOGETHER, last - p);
+        for (int64_t i = 0; i < now; i++) row[i] = place_of(x, j->a->in[0], n * j->pixels + p + i, 0);
+        j->c->k->moments(sums, sums + C, row, (size_t)now, type_of(x), j->origin + n * C, (size_t)C);
+    }
     return KILN_OK;
 }
 
@@ -163,13 +164,32 @@ kiln_status cpu_prepare_group_norm(cpu_kernel *c, error *e)
 
 enum { LAYER_ROWS = 32 };
 
-static void layer_row(const call *j, int64_t r)
+/* Rows r.. of up to COLUMNS columns, side by side: their sums do not wait for each other. */
+static void layer_rows(const call *j, int64_t r, int64_t rows)
+{
+    const op_desc *op = &j->c->op;
+    const cpu_kernels *k = j->c->k;
+    float row[TOGETHER][COLUMNS], sum[TOGETHER], mean[TOGETHER], square[TOGETHER];
+    size_t C = (size_t)j->channels;
+    for (int64_t i = 0; i < rows; i++)
+        k->load(row[i], place_of(&op->in[0], j->a->in[0], r + i, 0), type_of(&op->in[0]), C);
+    k->sum_rows(sum, row[0], COLUMNS, (size_t)rows, C);
+    for (int64_t i = 0; i < rows; i++) mean[i] = (float)((double)sum[i] / (double)C);
+    k->squares_rows(square, mean, row[0], COLUMNS, (size_t)rows, C);
+    for (int64_t i = 0; i < rows; i++) {
+        float factor = (float)(1 / sqrt((double)square[i] / (double)C + (double)op->attr.norm.eps));
+        k->layer_row(row[i], mean[i], factor, j->a->in[1], j->a->in[2], C);
+        finish(j, row[i], r + i, 0, C);
+    }
+}
+
+static void layer_wide(const call *j, int64_t r)
 {
     const op_desc *op = &j->c->op;
     const operand_desc *x = &op->in[0];
     const cpu_kernels *k = j->c->k;
     const float *gamma = j->a->in[1], *beta = j->a->in[2];
-    float row[COLUMNS], means[COLUMNS], scale[COLUMNS], zero[COLUMNS] = {0};
+    float row[COLUMNS];
     int64_t C = j->channels;
     double total = 0, spread = 0;
     for (int pass = 0; pass < 3; pass++) {
@@ -177,15 +197,11 @@ static void layer_row(const call *j, int64_t r)
               rstd = (float)(1 / sqrt(spread / (double)C + (double)op->attr.norm.eps));
         for (int64_t c = 0; c < C; c += COLUMNS) {
             size_t width = (size_t)min64(COLUMNS, C - c);
-            if (pass == 0 || C > COLUMNS) k->load(row, place_of(x, j->a->in[0], r, c), type_of(x), width);
+            k->load(row, place_of(x, j->a->in[0], r, c), type_of(x), width);
             if (pass == 0) total += (double)k->sum(row, width);
             if (pass == 1) spread += (double)k->squares(row, mean, width);
             if (pass < 2) continue;
-            for (size_t i = 0; i < width; i++) {
-                means[i] = mean;
-                scale[i] = gamma ? rstd * gamma[c + (int64_t)i] : rstd;
-            }
-            k->normalise(row, means, scale, beta ? beta + c : zero, width);
+            k->layer_row(row, mean, rstd, gamma ? gamma + c : NULL, beta ? beta + c : NULL, width);
             finish(j, row, r, c, width);
         }
     }
@@ -194,9 +210,12 @@ static void layer_row(const call *j, int64_t r)
 static kiln_status layer_tile(void *arg, size_t index, unsigned slot, error *e)
 {
     const call *j = arg;
+    int64_t first = (int64_t)index * LAYER_ROWS, last = min64(j->pixels, first + LAYER_ROWS);
     (void)slot, (void)e;
-    for (int64_t r = (int64_t)index * LAYER_ROWS; r < min64(j->pixels, ((int64_t)index + 1) * LAYER_ROWS); r++)
-        layer_row(j, r);
+    if (j->channels > COLUMNS)
+        for (int64_t r = first; r < last; r++) layer_wide(j, r);
+    else
+        for (int64_t r = first; r < last; r += TOGETHER) layer_rows(j, r, min64(TOGETHER, last - r));
     return KILN_OK;
 }
 

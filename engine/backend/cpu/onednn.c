@@ -129,6 +129,17 @@ static dnnl_status_t describe_matmul(const gemm *p, operands *o)
     if (st == dnnl_success) st = md_by_tag(&o->c, 2, c, dnnl_f32, dnnl_ab);
     return st;
 }
+static dnnl_status_t describe_volume(const gemm *p, operands *o)
+{
+    const gemm_shape *s = &p->shape;
+    dnnl_dims_t a = {1, s->i, s->d, s->h, s->w}, b = {s->n, s->i, s->kd, s->kh, s->kw},
+                c = {1, s->n, s->od, s->oh, s->ow}, bias = {s->n};
+    dnnl_status_t st = md_by_tag(&o->a, 5, a, type_of_gemm(p), dnnl_ndhwc);
+    if (st == dnnl_success) st = md_by_tag(&o->b, 5, b, type_of_gemm(p), dnnl_format_tag_any);
+    if (st == dnnl_success) st = md_by_tag(&o->bias, 1, bias, dnnl_f32, dnnl_a);
+    if (st == dnnl_success) st = md_by_tag(&o->c, 5, c, dnnl_f32, dnnl_ndhwc);
+    return st;
+}
 static dnnl_status_t describe_conv(const gemm *p, operands *o)
 {
     const gemm_shape *s = &p->shape;
@@ -155,8 +166,11 @@ static dnnl_status_t make_conv(gemm *p, const operands *o, md_ref b, const_dnnl_
 {
     const gemm_shape *s = &p->shape;
     md_ref bias = s->bias ? MD(o->bias) : NULL;
-    dnnl_dims_t stride = {s->stride[0], s->stride[1]}, dilate = {s->dilation[0] - 1, s->dilation[1] - 1};
-    dnnl_dims_t before = {s->pad[0], s->pad[1]}, after = {s->pad[2], s->pad[3]};
+    dnnl_dims_t flat_stride = {s->stride[0], s->stride[1]}, flat_dilate = {s->dilation[0] - 1, s->dilation[1] - 1};
+    dnnl_dims_t deep_stride = {s->deep_stride, s->stride[0], s->stride[1]},
+                deep_dilate = {s->deep_dilation - 1, s->dilation[0] - 1, s->dilation[1] - 1};
+    const dnnl_dim_t *stride = s->kd ? deep_stride : flat_stride, *dilate = s->kd ? deep_dilate : flat_dilate;
+    dnnl_dims_t before = {s->pad[0], s->pad[1]}, after = {s->pad[2], s->pad[3]}; /* of a volume zeros */
 #if DNNL_VERSION_MAJOR >= 3
     return dnnl_convolution_forward_primitive_desc_create(&p->desc, engine, dnnl_forward_inference,
                                                           dnnl_convolution_direct, MD(o->a), b, bias, MD(o->c), stride,
@@ -175,7 +189,9 @@ static dnnl_status_t make(gemm *p, const gemm *like)
     operands o;
     memset(&o, 0, sizeof o);
     dnnl_primitive_attr_t attr = NULL;
-    dnnl_status_t st = p->shape.conv ? describe_conv(p, &o) : describe_matmul(p, &o);
+    dnnl_status_t st = p->shape.kd     ? describe_volume(p, &o)
+                       : p->shape.conv ? describe_conv(p, &o)
+                                       : describe_matmul(p, &o);
     if (st == dnnl_success) st = dnnl_primitive_attr_create(&attr);
     if (st == dnnl_success) st = dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
     if (st == dnnl_success) st = dnnl_primitive_attr_set_fpmath_mode(attr, dnnl_fpmath_mode_strict);
@@ -268,6 +284,51 @@ uint64_t gemm_layout(const gemm *p)
 #endif
 }
 
+const gemm_shape *gemm_shape_of(const gemm *p) { return &p->shape; }
+
+/* Blocks of a layout, from the outermost on. */
+typedef struct {
+    int n;
+    int64_t size[DNNL_MAX_NDIMS], dim[DNNL_MAX_NDIMS], stride[DNNL_MAX_NDIMS];
+} layout_blocks;
+
+static void read_layout(md_ref d, layout_blocks *b)
+{
+#if DNNL_VERSION_MAJOR >= 3
+    int dims = 0;
+    dnnl_dims_t *strides, *sizes, *places;
+    dnnl_memory_desc_query(d, dnnl_query_ndims_s32, &dims);
+    dnnl_memory_desc_query(d, dnnl_query_inner_nblks_s32, &b->n);
+    dnnl_memory_desc_query(d, dnnl_query_strides, &strides);
+    dnnl_memory_desc_query(d, dnnl_query_inner_blks, &sizes);
+    dnnl_memory_desc_query(d, dnnl_query_inner_idxs, &places);
+    for (int i = 0; i < dims; i++) b->stride[i] = (*strides)[i];
+    for (int i = 0; i < b->n; i++) b->size[i] = (*sizes)[i], b->dim[i] = (*places)[i];
+#else
+    const dnnl_blocking_desc_t *f = &d->format_desc.blocking;
+    b->n = f->inner_nblks;
+    for (int i = 0; i < d->ndims; i++) b->stride[i] = f->strides[i];
+    for (int i = 0; i < b->n; i++) b->size[i] = f->inner_blks[i], b->dim[i] = f->inner_idxs[i];
+#endif
+}
+
+int gemm_words_of(const gemm *p, gemm_words *out)
+{
+    layout_blocks b = {0};
+    read_layout(weights_of(p), &b);
+    int64_t in_word = p->shape.type == KILN_BF16 ? 2 : 1;
+    int output = p->shape.conv ? 0 : 1, input = 1 - output, i = b.n - 1;
+    if (in_word == 2 && (i < 0 || b.dim[i] != input || b.size[i--] != 2)) return 0;
+    if (i < 0 || b.dim[i] != output || b.size[i] % 16) return 0;
+    *out = (gemm_words){.outputs = b.size[i--], .steps = 1, .wide = 1};
+    if (i >= 0 && b.dim[i] == input) out->steps = b.size[i--];
+    if (i >= 0) return 0;
+    out->output_stride = b.stride[output] / in_word, out->step_stride = b.stride[input] / in_word;
+    if (p->shape.conv)
+        out->wide = p->shape.kw, out->high_stride = b.stride[2] / in_word, out->wide_stride = b.stride[3] / in_word;
+    return 1;
+}
+
 size_t gemm_weight_bytes(const gemm *p) { return dnnl_memory_desc_get_size(weights_of(p)); }
 size_t gemm_scratch_bytes(const gemm *p)
 {
@@ -316,6 +377,8 @@ static dnnl_status_t describe_plain(const gemm_shape *s, int columns, dnnl_memor
 {
     dnnl_dims_t matrix = {s->k, s->n}, filter = {s->n, s->i, s->kh, s->kw};
     dnnl_dims_t matrix_strides = {columns ? s->n : 1, columns ? 1 : s->k};
+    dnnl_dims_t volume = {s->n, s->i, s->kd, s->kh, s->kw};
+    if (s->kd) return md_by_tag(from, 5, volume, dnnl_f32, dnnl_oidhw);
     return s->conv ? md_by_tag(from, 4, filter, dnnl_f32, dnnl_oihw)
                    : md_by_strides(from, 2, matrix, dnnl_f32, matrix_strides);
 }
@@ -346,7 +409,7 @@ static kiln_status pack_as(const gemm *p, const float *b, int columns, void *pac
 {
     const gemm_shape *s = &p->shape;
     packing j = {.p = p, .b = b, .packed = packed, .columns = columns};
-    size_t elements = (size_t)(s->conv ? s->n * s->i * s->kh * s->kw : s->n * s->k);
+    size_t elements = (size_t)(s->conv ? s->n * s->i * (s->kd ? s->kd : 1) * s->kh * s->kw : s->n * s->k);
     if (gemm_weight_bytes(p) != elements * (s->type == KILN_F32 ? 4u : 2u))
         memset(packed, 0, gemm_weight_bytes(p)); /* what fills up its blocks */
     at_the_edge(BYTES_TO_PACK, pack_it, &j, &j.status);

@@ -110,14 +110,22 @@ static kiln_status take(const cpu_kernel *c, const kernel_args *a, error *e)
 static kiln_status along_tile(void *arg, size_t index, unsigned slot, error *e)
 {
     const call *j = arg;
+    const operand_desc *x = &j->c->op.in[0], *ids = &j->c->op.in[1];
     int64_t D = columns_of(&j->c->op.out), last = min64(j->outer, ((int64_t)index + 1) * j->per_tile);
+    int half = size_of(j->c->op.out.dtype) == 2;
     (void)slot;
-    for (int64_t r = (int64_t)index * j->per_tile; r < last; r++)
+    for (int64_t r = (int64_t)index * j->per_tile; r < last; r++) {
+        const int32_t *place = (const int32_t *)(const void *)place_of(ids, j->a->in[1], r, 0);
+        const void *from = place_of(x, j->a->in[0], r, 0);
+        void *to = result_at(j, r, 0);
         for (int64_t i = 0; i < D; i++) {
-            int32_t place = index_at(&j->c->op.in[1], j->a->in[1], r * D + i);
-            if (place < 0 || place >= j->places) return outside(j, place, j->places, e);
-            move(j, r * D + i, r * j->places + place, 1);
+            if (place[i] < 0 || place[i] >= j->places) return outside(j, place[i], j->places, e);
+            if (half)
+                ((uint16_t *)to)[i] = ((const uint16_t *)from)[place[i]];
+            else
+                ((uint32_t *)to)[i] = ((const uint32_t *)from)[place[i]];
         }
+    }
     return KILN_OK;
 }
 

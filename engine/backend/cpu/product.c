@@ -2,10 +2,11 @@
  * weight, by groups of rows, with weights kept as rows (rows.h).
  *
  * A task is some columns of one matrix (or group) of the result and a band of its rows. It widens its panel of the
- * right side to f32 and has oneDNN pack it as a weight, then runs one GEMM after another over the band; small products
- * go through kernels.h's gemm without packing, a few rows through its dots. A deep product is summed panel by panel, in
- * their order.
+ * right side to f32 and has oneDNN pack it as a weight (blocks are widened straight into that: block_panel.h), then
+ * runs one GEMM after another over the band; small products go through kernels.h's gemm without packing, a few rows
+ * through its dots. A deep product is summed panel by panel, in their order.
  */
+#include "backend/cpu/block_panel.h"
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/row_forms.h"
 
@@ -13,7 +14,7 @@
 
 #include <string.h>
 
-enum { FEW = 8, CHUNK = 1024, DEEP = 2048, DIRECT_DEEP = 256, HEIGHT = 256, BAND = 1024 };
+enum { FEW = PRODUCT_FEW, CHUNK = 1024, DEEP = 2048, DIRECT_DEEP = 256, HEIGHT = 256, BAND = 1024 };
 static const int64_t SMALL = 1 << 21; /* multiplications of a matrix that are done before a GEMM is packed */
 
 typedef struct {
@@ -25,6 +26,7 @@ typedef struct {
     int64_t column_tiles, bands;
     gemm *gemms[2][2]; /* [height][a narrower column tile] */
     row_form b;
+    block_panel panels[2]; /* of a right side that is stored by blocks: [a narrower column tile] */
     size_t a_bytes, panel_bytes, packed_bytes, c_bytes, part_bytes, slot_bytes;
 } product_plan;
 
@@ -72,6 +74,8 @@ static void read_b(const call *j, int64_t row, int64_t column, float *to, int64_
         j->c->k->load(to, place_of(d, j->a->in[1], row, column), type_of(d), (size_t)n);
 }
 
+static int by_blocks(const call *j) { return (j->c->rows_kept & 2) && ((const product_plan *)j->c->plan)->b.block > 1; }
+
 /* Row of b that column i of the task is: geglu's gates follow its values. */
 static int64_t row_of_b(const call *j, const task *t, int64_t i)
 {
@@ -100,6 +104,27 @@ static void load_panel(const call *j, const task *t, int64_t k0, const buffers *
     if (!p->direct) return;
     memset(b->panel, 0, (size_t)(p->deep * wide) * sizeof(float));
     j->c->k->transpose(b->panel, (size_t)wide, rows, (size_t)p->deep, (size_t)t->n, (size_t)p->deep);
+}
+
+static int into_blocks_panel(const product_plan *p) { return p->b.block > 1 && !p->columns && !p->direct; }
+
+/* The packed panel from k0 on. */
+static kiln_status pack_panel(const call *j, const task *t, int64_t k0, const buffers *b, error *e)
+{
+    const product_plan *p = j->c->plan;
+    if (into_blocks_panel(p)) {
+        block_rows rows = {.form = &p->b,
+                           .data = j->a->in[1],
+                           .first = row_of_b(j, t, 0),
+                           .half = t->width,
+                           .second = row_of_b(j, t, t->width),
+                           .from = k0,
+                           .inputs = min64(p->deep, p->K - k0)};
+        return block_panel_fill(j->c->k, &p->panels[t->variant], &rows, b->packed, b->panel, e);
+    }
+    load_panel(j, t, k0, b);
+    if (p->direct) return KILN_OK;
+    return (p->columns ? gemm_pack_columns : gemm_pack)(p->gemms[0][t->variant], b->panel, b->packed, e);
 }
 
 /* ---- the left side ---- */
@@ -151,9 +176,13 @@ static void few_rows(const call *j, const task *t, const buffers *b)
         j->c->k->load(x + r * p->K, place_of(d, j->a->in[0], t->a + r, 0), type_of(d), (size_t)p->K);
     for (int64_t i = 0; i < t->n; i++) {
         float sums[FEW] = {0};
-        for (int64_t k = 0; k < p->K; k += CHUNK) {
+        int64_t row = row_of_b(j, t, i);
+        if (by_blocks(j))
+            j->c->k->blocks_dots(sums, p->b.type, (const char *)j->a->in[1] + (size_t)row * p->b.row_bytes, x,
+                                 (size_t)p->K, (size_t)t->rows, (size_t)p->K);
+        for (int64_t k = 0; k < p->K && !by_blocks(j); k += CHUNK) {
             int64_t n = min64(CHUNK, p->K - k);
-            read_b(j, row_of_b(j, t, i), k, piece, n);
+            read_b(j, row, k, piece, n);
             j->c->k->dots(sums, piece, x + k, (size_t)p->K, (size_t)t->rows, (size_t)n);
         }
         for (int64_t r = 0; r < t->rows; r++) b->c[r * t->n + i] = sums[r];
@@ -192,9 +221,7 @@ static kiln_status run_task(const call *j, const task *t, unsigned slot, error *
         return KILN_OK;
     }
     for (int64_t k = 0; k < p->K; k += p->deep) {
-        load_panel(j, t, k, &b);
-        if (!p->direct)
-            TRY((p->columns ? gemm_pack_columns : gemm_pack)(p->gemms[0][t->variant], b.panel, b.packed, e));
+        TRY(pack_panel(j, t, k, &b, e));
         TRY(add_panel(j, t, k, &b, e));
     }
     for (int64_t r = 0; !whole(p) && r < t->rows; r++) finish(j, t, b.c + r * spread(p, t->n), r);
@@ -325,6 +352,7 @@ static kiln_status make_gemms(product_plan *p, const op_desc *op, error *e)
         if (i % 2 && last == p->width) continue;
         gemm_shape s = {.type = p->type, .m = p->height[i / 2], .k = p->deep, .n = n};
         TRY(gemm_new(&s, i / 2 ? p->gemms[0][i % 2] : NULL, &p->gemms[i / 2][i % 2], e));
+        if (i < 2 && into_blocks_panel(p)) block_panel_make(&p->panels[i], p->gemms[0][i], p->type, &p->b, 1);
     }
     return KILN_OK;
 }
@@ -342,7 +370,9 @@ static void measure(cpu_kernel *c)
             p->packed_bytes = larger(p->packed_bytes, round_up(gemm_weight_bytes(p->gemms[i / 2][i % 2]), 64));
         }
     p->a_bytes = round_up((size_t)(p->height[0] * p->deep) * sizeof(float), 64);
-    p->panel_bytes = round_up(larger((size_t)(n * p->deep), few) * sizeof(float), 64);
+    p->panel_bytes = round_up(larger(into_blocks_panel(p) ? 0 : (size_t)(n * p->deep), few) * sizeof(float), 64);
+    for (int i = 0; i < 2; i++)
+        if (p->panels[i].to) p->panel_bytes = larger(p->panel_bytes, block_panel_scratch(&p->panels[i]));
     p->c_bytes = round_up((size_t)(((whole(p) ? 0 : p->band) + p->height[0]) * n) * sizeof(float), 64);
     p->part_bytes =
         round_up(larger((size_t)(p->height[0] * n), p->direct ? (size_t)(n * p->deep) : 0) * sizeof(float), 64);

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { CHUNK = 1024, PIECE_ROWS = 256, PIECE_ELEMENTS = 1 << 17, TILE_ELEMENTS = 1 << 16 };
+enum { CHUNK = 1024, BLOCK = 8, PIECE_ROWS = 256, PIECE_ELEMENTS = 1 << 17, TILE_ELEMENTS = 1 << 16 };
 
 /* What a part of a line or column came to: the sum (product, ..), or the greatest; beside it a sum of exponentials, or
  * a place. */
@@ -132,20 +132,21 @@ static void store_results(const call *j, int64_t first, const part *p, int64_t n
 
 /* ---- lines ---- */
 
-/* n numbers, the first of which is number `at` of the line. */
-static part line_part(const call *j, const float *x, int64_t at, size_t n, float *room)
+/* n numbers, the first of which is number `at` of the line, go into *p. A place is looked for only where it counts. */
+static void line_part(const call *j, part *p, const float *x, int64_t at, size_t n, float *room)
 {
     uint32_t kind = j->p->kind;
     const cpu_kernels *k = j->c->k;
     if (kind == KILN_REDUCE_LOGSUMEXP) {
         float top = k->fold_row(KILN_REDUCE_MAX, x, n);
-        return (part){(double)top, isinf(top) ? 0 : (double)k->exp_row(room, x, top, n)};
+        join(kind, p, (part){(double)top, isinf(top) ? 0 : (double)k->exp_row(room, x, top, n)});
+    } else if (is_place(kind)) {
+        float best = k->fold_row(kind == KILN_REDUCE_ARGMAX ? KILN_REDUCE_MAX : KILN_REDUCE_MIN, x, n);
+        if (at == 0 || is_better(kind, (double)best, p->value))
+            *p = (part){(double)best, (double)at + (double)k->find(x, best, n)};
+    } else {
+        join(kind, p, (part){(double)k->fold_row(kind == KILN_REDUCE_MEAN ? KILN_REDUCE_SUM : kind, x, n), 0});
     }
-    if (!is_place(kind)) return (part){(double)k->fold_row(kind == KILN_REDUCE_MEAN ? KILN_REDUCE_SUM : kind, x, n), 0};
-    float best = k->fold_row(kind == KILN_REDUCE_ARGMAX ? KILN_REDUCE_MAX : KILN_REDUCE_MIN, x, n);
-    size_t i = 0;
-    while (i + 1 < n && x[i] != best && !isnan(x[i])) i++;
-    return (part){(double)best, (double)(at + (int64_t)i)};
 }
 
 /* Elements [first, last) of line `kept`. */
@@ -157,7 +158,7 @@ static part line_piece(const call *j, int64_t kept, int64_t first, int64_t last)
     for (int64_t i = first; i < last;) {
         int64_t column = i % C, n = min64(min64(CHUNK, C - column), last - i);
         const float *x = numbers(j, operand_row(j->p, kept, i / C), column, n, room);
-        join(j->p->kind, &p, line_part(j, x, i, (size_t)n, exps));
+        line_part(j, &p, x, i, (size_t)n, exps);
         i += n;
     }
     return p;
@@ -182,26 +183,31 @@ static kiln_status line_tile(void *arg, size_t index, unsigned slot, error *e)
 
 /* ---- columns ---- */
 
-static void column_rows(const call *j, float *value, float *beside, const float *x, int64_t at, size_t n)
+static void column_rows(const call *j, float *value, float *beside, const float *const *x, size_t rows, int64_t at,
+                        size_t n)
 {
     uint32_t kind = j->p->kind;
     const cpu_kernels *k = j->c->k;
     if (kind == KILN_REDUCE_LOGSUMEXP)
-        k->fold_exp(value, beside, x, n);
+        k->fold_exp(value, beside, x, rows, n);
     else if (is_place(kind))
-        k->fold_place(kind == KILN_REDUCE_ARGMIN, value, beside, x, (float)(at % PIECE_ROWS), n);
+        k->fold_place(kind == KILN_REDUCE_ARGMIN, value, beside, x, rows, (float)(at % PIECE_ROWS), n);
     else
-        k->fold(kind == KILN_REDUCE_MEAN ? KILN_REDUCE_SUM : kind, value, x, n);
+        k->fold(kind == KILN_REDUCE_MEAN ? KILN_REDUCE_SUM : kind, value, x, rows, n);
 }
 
 /* Rows [first, last) that go into row `kept`, columns [column, column + n), n up to CHUNK. */
 static void column_piece(const call *j, int64_t kept, int64_t first, int64_t last, int64_t column, int64_t n, part *to)
 {
-    float value[CHUNK], beside[CHUNK] = {0}, room[CHUNK];
+    float value[CHUNK], beside[CHUNK] = {0}, room[BLOCK][CHUNK];
+    const float *x[BLOCK];
     part start = start_of(j->p->kind);
     for (int64_t i = 0; i < n; i++) value[i] = (float)start.value;
-    for (int64_t r = first; r < last; r++)
-        column_rows(j, value, beside, numbers(j, operand_row(j->p, kept, r), column, n, room), r, (size_t)n);
+    for (int64_t r = first, now; r < last; r += now) {
+        now = min64(BLOCK, last - r);
+        for (int64_t i = 0; i < now; i++) x[i] = numbers(j, operand_row(j->p, kept, r + i), column, n, room[i]);
+        column_rows(j, value, beside, x, (size_t)now, r, (size_t)n);
+    }
     for (int64_t i = 0; i < n; i++)
         to[i] = (part){(double)value[i], (double)beside[i] + (is_place(j->p->kind) ? (double)first : 0)};
 }

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-enum { CHUNK = 1024, TILE_ELEMENTS = 1 << 14 };
+enum { TOGETHER = 4, TILE_ELEMENTS = 1 << 14 };
 
 /* What column k of the result is made of: places and weights, `most` of them each, the others 0. */
 typedef struct {
@@ -55,50 +55,53 @@ static void plan_free(void *arg)
     mem_free(p);
 }
 
-/* row += w * n pixels of C numbers from pixel `from` on; pixels may lie apart. */
-static void add_pixels(const call *j, float *row, int64_t from, int64_t n, float w)
+static const char *pixel_at(const call *j, int64_t pixel) { return place_of(&j->c->op.in[0], j->a->in[0], pixel, 0); }
+
+/* row = the sum of rows of pixels, which may lie apart, with their weights. */
+static void blend_rows(const call *j, float *row, const int64_t *from, const float *w, size_t rows)
 {
     const operand_desc *x = &j->c->op.in[0];
-    int64_t C = columns_of(x), each = x->ld == C ? n * C : C;
-    float own[CHUNK];
-    for (int64_t done = 0; done < n * C; done += each)
-        for (int64_t i = 0; i < each; i += CHUNK) {
-            size_t width = (size_t)min64(CHUNK, each - i);
-            const char *at = place_of(x, j->a->in[0], from + done / C, i);
-            if (x->dtype != KILN_F32) j->c->k->load(own, at, x->dtype, width);
-            j->c->k->axpy(row + done + i, x->dtype == KILN_F32 ? (const float *)(const void *)at : own, w, width);
-        }
+    int64_t C = columns_of(x), W = x->shape.dim[2], dense = x->weight || x->ld == C, n = dense ? W * C : C;
+    for (int64_t p = 0; p < (dense ? 1 : W); p++) {
+        const void *at[TOGETHER];
+        for (size_t r = 0; r < rows; r++) at[r] = pixel_at(j, from[r] + p);
+        j->c->k->weigh_stored(row + p * C, 0, 1, w, 1, at, rows, type_of(x), (size_t)n);
+    }
 }
 
-static void store_pixel(const call *j, int64_t i, const float *v)
+static void make_row(const call *j, float *row, int64_t image, int64_t y)
 {
-    const operand_desc *out = &j->c->op.out;
-    j->c->k->store((char *)j->a->out + (size_t)(i * out->ld) * size_of(out->dtype), out->dtype, v,
-                   (size_t)columns_of(out));
+    const taps *t = &((const plan *)j->c->plan)->y;
+    const int64_t *s = j->c->op.in[0].shape.dim;
+    int64_t from[TOGETHER];
+    float w[TOGETHER];
+    size_t n = 0;
+    memset(row, 0, (size_t)(s[2] * s[3]) * sizeof *row);
+    for (int64_t k = 0; k < t->most; k++) {
+        w[n] = t->weight[y * t->most + k];
+        if (w[n] == 0) continue;
+        from[n++] = (image * s[1] + t->place[y * t->most + k]) * s[2];
+        if (n < TOGETHER) continue;
+        blend_rows(j, row, from, w, n);
+        n = 0;
+    }
+    if (n) blend_rows(j, row, from, w, n);
 }
 
 static kiln_status interpolate_tile(void *arg, size_t index, unsigned slot, error *e)
 {
     const call *j = arg;
     const plan *p = j->c->plan;
-    const int64_t *s = j->c->op.in[0].shape.dim, *d = j->c->op.out.shape.dim;
+    const operand_desc *out = &j->c->op.out;
+    const int64_t *s = j->c->op.in[0].shape.dim, *d = out->shape.dim;
     int64_t last = min64(d[0] * d[1], ((int64_t)index + 1) * j->per_tile);
-    float *row = (float *)j->a->scratch + (size_t)slot * (size_t)((s[2] + 1) * d[3]), *pixel = row + s[2] * d[3];
+    float *row = (float *)j->a->scratch + (size_t)slot * (size_t)(s[2] * d[3]);
     (void)e;
     for (int64_t i = (int64_t)index * j->per_tile; i < last; i++) {
-        const int32_t *y = p->y.place + i % d[1] * p->y.most;
-        memset(row, 0, (size_t)(s[2] * d[3]) * sizeof *row);
-        for (int64_t k = 0; k < p->y.most; k++) {
-            float w = p->y.weight[i % d[1] * p->y.most + k];
-            if (w != 0) add_pixels(j, row, (i / d[1] * s[1] + y[k]) * s[2], s[2], w);
-        }
-        for (int64_t o = 0; o < d[2]; o++) {
-            memset(pixel, 0, (size_t)d[3] * sizeof *pixel);
-            for (int64_t k = 0; k < p->x.most; k++)
-                j->c->k->axpy(pixel, row + p->x.place[o * p->x.most + k] * d[3], p->x.weight[o * p->x.most + k],
-                              (size_t)d[3]);
-            store_pixel(j, i * d[2] + o, pixel);
-        }
+        make_row(j, row, i / d[1], i % d[1]);
+        j->c->k->blend_row((char *)j->a->out + (size_t)(i * d[2] * out->ld) * size_of(out->dtype), out->dtype,
+                           (size_t)out->ld * size_of(out->dtype), row, p->x.place, p->x.weight, (size_t)p->x.most,
+                           (size_t)d[2], (size_t)d[3]);
     }
     return KILN_OK;
 }
@@ -123,12 +126,19 @@ kiln_status cpu_prepare_interpolate(cpu_kernel *c, error *e)
     if (!make_taps(&p->y, &(resample_axis){mode, align, antialias, s[1], d[1]}) ||
         !make_taps(&p->x, &(resample_axis){mode, align, antialias, s[2], d[2]}))
         return error_set(e, KILN_ERR_NOMEM, "out of memory for a kernel");
-    c->base.scratch_bytes = (size_t)cpu_slots() * (size_t)((s[2] + 1) * d[3]) * sizeof(float);
+    c->base.scratch_bytes = (size_t)cpu_slots() * (size_t)(s[2] * d[3]) * sizeof(float);
     c->base.flops = 2 * (uint64_t)(d[0] * d[1] * d[3]) * (uint64_t)(p->y.most * s[2] + p->x.most * d[2]);
     return KILN_OK;
 }
 
 /* ---- grid_sample ---- */
+
+static void store_pixel(const call *j, int64_t i, const float *v)
+{
+    const operand_desc *out = &j->c->op.out;
+    j->c->k->store((char *)j->a->out + (size_t)(i * out->ld) * size_of(out->dtype), out->dtype, v,
+                   (size_t)columns_of(out));
+}
 
 static double grid_number(const call *j, int64_t i, int64_t column)
 {
@@ -153,10 +163,17 @@ static kiln_status grid_tile(void *arg, size_t index, unsigned slot, error *e)
         int count = grid_taps(mode, padding, align, grid_number(j, i, 0), s[2], x, wx);
         grid_taps(mode, padding, align, grid_number(j, i, 1), s[1], y, wy);
         memset(pixel, 0, (size_t)d[3] * sizeof *pixel);
-        for (int k = 0; k < count * count; k++)
-            if (y[k / count] >= 0 && x[k % count] >= 0)
-                add_pixels(j, pixel, (n * s[1] + y[k / count]) * s[2] + x[k % count], 1,
-                           (float)(wy[k / count] * wx[k % count]));
+        const void *at[GRID_TAPS * GRID_TAPS];
+        float w[GRID_TAPS * GRID_TAPS];
+        size_t found = 0;
+        for (int k = 0; k < count * count; k++) {
+            if (y[k / count] < 0 || x[k % count] < 0) continue;
+            at[found] = pixel_at(j, (n * s[1] + y[k / count]) * s[2] + x[k % count]);
+            w[found++] = (float)(wy[k / count] * wx[k % count]);
+        }
+        for (size_t k = 0; k < found; k += TOGETHER)
+            j->c->k->weigh_stored(pixel, 0, 1, w + k, 1, at + k, found - k < TOGETHER ? found - k : TOGETHER,
+                                  type_of(&j->c->op.in[0]), (size_t)d[3]);
         store_pixel(j, i, pixel);
     }
     return KILN_OK;

@@ -14,16 +14,22 @@ static uint32_t kept_type(const op_desc *op, uint32_t operand)
     return type == KILN_F32 && op->precision == KILN_BF16 && op->out.dtype == KILN_BF16 ? (uint32_t)KILN_BF16 : type;
 }
 
+int64_t rows_width(const op_desc *op, uint32_t operand)
+{
+    const operand_desc *d = &op->in[operand];
+    return op->kind == OP_CONV2D && d->shape.dim[0] ? shape_count(&d->shape) / d->shape.dim[0] : columns_of(d);
+}
+
 row_form rows_form(const op_desc *op, uint32_t operand)
 {
     row_form f = {.type = kept_type(op, operand)};
     f.block = dtype_block(f.type), f.block_bytes = dtype_block_bytes(f.type);
-    f.row_bytes = (size_t)columns_of(&op->in[operand]) / f.block * f.block_bytes;
+    f.row_bytes = (size_t)rows_width(op, operand) / f.block * f.block_bytes;
     return f;
 }
 
-static kiln_status pack(const kernel *k, uint32_t operand, const void *src, uint32_t src_dtype, void *dst, pool *p,
-                        error *e)
+kiln_status rows_pack(const kernel *k, uint32_t operand, const void *src, uint32_t src_dtype, void *dst, pool *p,
+                      error *e)
 {
     const cpu_kernel *c = (const cpu_kernel *)k;
     const operand_desc *d = &c->op.in[operand];
@@ -44,8 +50,9 @@ void rows_keep(cpu_kernel *c, uint32_t operand)
 {
     row_form f = rows_form(&c->op, operand);
     c->rows_kept |= 1u << operand;
-    c->base.pack = pack;
-    c->base.packed_bytes[operand] = (size_t)rows_of(&c->op.in[operand]) * f.row_bytes;
+    c->base.pack = rows_pack;
+    int64_t width = rows_width(&c->op, operand);
+    c->base.packed_bytes[operand] = (size_t)(shape_count(&c->op.in[operand].shape) / (width ? width : 1)) * f.row_bytes;
     c->base.pack_copies[operand] = f.type;
     snprintf(c->base.pack_form[operand], sizeof c->base.pack_form[operand], "rows:%s", dtype_name(f.type));
 }
@@ -62,7 +69,7 @@ void row_form_read(const cpu_kernels *k, const row_form *f, const void *data, in
 {
     const char *at = (const char *)data + (size_t)row * f->row_bytes + (size_t)column / f->block * f->block_bytes;
     if (f->block > 1)
-        block_read_f32(f->type, at, to, n);
+        k->blocks_read(to, KILN_F32, f->type, at, n);
     else
         k->load(to, at, f->type, n);
 }

@@ -6,14 +6,20 @@
 
 #include "backend/cpu/cpu.h"
 
+enum { PRODUCT_FEW = 8 }; /* rows that product.c multiplies by rows as they are */
+
 typedef struct {
     uint32_t type;
     size_t block, block_bytes, row_bytes; /* elements and bytes of a block, 1 element where there are none */
 } row_form;
 
+/* Elements of a row: the last dimension; of a convolution's filter all but the first. */
+int64_t rows_width(const op_desc *op, uint32_t operand);
 row_form rows_form(const op_desc *op, uint32_t operand);
 /* The operand is packed so: bytes, text, and a pack() for the kernel. */
 void rows_keep(cpu_kernel *c, uint32_t operand);
+kiln_status rows_pack(const kernel *, uint32_t operand, const void *src, uint32_t src_dtype, void *dst, pool *,
+                      error *); /* that pack() */
 /* As vocabulary x width: used by more than one op as a rule. */
 int rows_is_table(const operand_desc *d);
 /* n elements from (row, column) on as f32; column and n are whole blocks. */

@@ -22,36 +22,55 @@ static int64_t used_columns(const call *j, int64_t r)
     return length < 0 ? 0 : min64(length, j->columns);
 }
 
-/* The first n numbers of x; beside x, room for CHUNK numbers. */
-static void softmax_row(const call *j, float *x, int64_t n, float *beside)
+static const char *row_at(const call *j, int64_t r, int64_t column)
+{
+    return place_of(&j->c->op.in[0], j->a->in[0], r, column);
+}
+static void store_row(const call *j, int64_t r, int64_t column, const float *v, int64_t n)
+{
+    const operand_desc *out = &j->c->op.out;
+    j->c->k->store((char *)j->a->out + (size_t)(r * out->ld + column) * size_of(out->dtype), out->dtype, v, (size_t)n);
+}
+
+/* The first n numbers of row r, in x. */
+static void softmax_row(const call *j, int64_t r, float *x, int64_t n)
 {
     const cpu_kernels *k = j->c->k;
+    uint32_t type = type_of(&j->c->op.in[0]);
     int log_of = j->c->op.attr.softmax.log != 0;
-    float top = n ? k->fold_row(KILN_REDUCE_MAX, x, (size_t)n) : -INFINITY;
+    float top = -INFINITY, part[CHUNK];
     double sum = 0;
+    for (int64_t i = 0; i < n; i += CHUNK) {
+        size_t width = (size_t)min64(CHUNK, n - i);
+        k->load(x + i, row_at(j, r, i), type, width);
+        float most[2] = {k->fold_row(KILN_REDUCE_MAX, x + i, width), top};
+        top = k->fold_row(KILN_REDUCE_MAX, most, 2);
+    }
     if (isinf(top) && top < 0) {
         for (int64_t i = 0; i < n; i++) x[i] = log_of ? -INFINITY : 0;
         return;
     }
-    for (int64_t i = 0; i < n; i += CHUNK)
-        sum += (double)k->exp_row(log_of ? beside : x + i, x + i, top, (size_t)min64(CHUNK, n - i));
-    if (log_of) k->norm_row(x, top, 1, NULL, NULL, (size_t)n);
-    k->affine(x, log_of ? 1 : (float)(1 / sum), log_of ? (float)-log(sum) : 0, (size_t)n);
+    for (int64_t i = 0; i < n; i += CHUNK) {
+        float *powers = log_of ? &part[0] : x + i;
+        sum += (double)k->exp_row(powers, x + i, top, (size_t)min64(CHUNK, n - i));
+    }
+    if (log_of)
+        k->shift_row(x, x, top, (float)log(sum), (size_t)n);
+    else
+        k->affine(x, (float)(1 / sum), 0, (size_t)n);
 }
 
 static kiln_status tile(void *arg, size_t index, unsigned slot, error *e)
 {
     const call *j = arg;
-    const operand_desc *x = &j->c->op.in[0], *out = &j->c->op.out;
     int64_t first = (int64_t)index * j->rows_per_tile, last = min64(j->rows, first + j->rows_per_tile), C = j->columns;
-    float *beside = (float *)j->a->scratch + (size_t)slot * (size_t)(C + CHUNK), *row = beside + CHUNK;
+    float *row = (float *)j->a->scratch + (size_t)slot * (size_t)C;
     (void)e;
     for (int64_t r = first; r < last; r++) {
         int64_t n = used_columns(j, r);
-        j->c->k->load(row, place_of(x, j->a->in[0], r, 0), type_of(x), (size_t)n);
-        softmax_row(j, row, n, beside);
+        softmax_row(j, r, row, n);
         for (int64_t c = n; c < C; c++) row[c] = j->c->op.attr.softmax.log ? -INFINITY : 0;
-        j->c->k->store((char *)j->a->out + (size_t)(r * out->ld) * size_of(out->dtype), out->dtype, row, (size_t)C);
+        store_row(j, r, 0, row, C);
     }
     return KILN_OK;
 }
@@ -68,7 +87,7 @@ kiln_status cpu_prepare_softmax(cpu_kernel *c, error *e)
 {
     (void)e;
     c->body = run;
-    c->base.scratch_bytes = (size_t)cpu_slots() * (size_t)(columns_of(&c->op.in[0]) + CHUNK) * sizeof(float);
+    c->base.scratch_bytes = (size_t)cpu_slots() * (size_t)columns_of(&c->op.in[0]) * sizeof(float);
     c->base.flops = 5 * (uint64_t)shape_count(&c->op.in[0].shape);
     return KILN_OK;
 }

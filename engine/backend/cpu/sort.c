@@ -1,16 +1,18 @@
 /* sort.c - OP_SORT: the k first of each row in order, and where they stood. A number becomes a key of 32 bits that
  * compares as it does; keys and places are sorted.
  *
- * Few of many: a row is read once. What is better than the worst of the k best so far is noted; when there are twice as
- * many as wanted, a selection by the key's digits leaves k of them. Else: a radix sort of the row. Both are stable.
+ * Very few: they are put in their places as they come. Few of many: a row is read once. What is better than the worst
+ * of the k best so far is noted; when there are twice as many as wanted, a selection by the key's digits leaves k of
+ * them. Else: a radix sort of the row. Both are stable.
  */
 #include "backend/cpu/cpu.h"
 
 #include "base/memory_alloc.h"
 
+#include <math.h>
 #include <string.h>
 
-enum { CHUNK = 512, DIGITS = 256, FEW = 8, MOST_PICKED = 8192 };
+enum { CHUNK = 512, DIGITS = 256, SOME = 16, FEW = 8, MOST_PICKED = 8192, TILE_ELEMENTS = 1 << 14 };
 
 typedef struct {
     uint32_t key, place; /* least key first */
@@ -96,6 +98,40 @@ static uint32_t keep_least(entry *a, int64_t n, int64_t k)
     return last;
 }
 
+/* Does nothing in this part of the row come before the worst of the best so far? By its greatest (or least) alone. */
+static int all_worse(const call *j, int64_t row, int64_t column, size_t n, uint32_t worst)
+{
+    const operand_desc *x = &j->c->op.in[0];
+    float numbers[CHUNK];
+    uint32_t key;
+    if (type_of(x) == KILN_I32) return 0;
+    j->c->k->load(numbers, place_of(x, j->a->in[0], row, column), type_of(x), n);
+    float best = j->c->k->fold_row(j->flip ? KILN_REDUCE_MAX : KILN_REDUCE_MIN, numbers, n);
+    if (isnan(best)) return 0;
+    j->c->k->order_keys(&key, &best, ~j->flip, 1);
+    return ~key >= worst;
+}
+
+/* Very few: they are kept in order while the row is read. */
+static int64_t pick_some(const call *j, int64_t row, entry *a)
+{
+    int64_t n = 0, k = j->k;
+    uint32_t key[CHUNK];
+    for (int64_t c = 0; c < j->columns; c += CHUNK) {
+        int64_t width = min64(CHUNK, j->columns - c);
+        if (n == k && width == CHUNK && all_worse(j, row, c, CHUNK, a[k - 1].key)) continue;
+        keys_of(j, key, row, c, (size_t)width);
+        for (int64_t i = 0; i < width; i++) {
+            entry own = {~key[i], (uint32_t)(c + i)};
+            if (n == k && own.key >= a[k - 1].key) continue;
+            int64_t at = n < k ? n++ : k - 1;
+            for (; at > 0 && a[at - 1].key > own.key; at--) a[at] = a[at - 1];
+            a[at] = own;
+        }
+    }
+    return k;
+}
+
 static int64_t pick_few(const call *j, int64_t row, entry *a)
 {
     int64_t n = 0, k = j->k;
@@ -103,6 +139,7 @@ static int64_t pick_few(const call *j, int64_t row, entry *a)
     int full = 0;
     for (int64_t c = 0; c < j->columns; c += CHUNK) {
         int64_t width = min64(CHUNK, j->columns - c);
+        if (full && all_worse(j, row, c, (size_t)width, worst)) continue;
         uint32_t most = keys_of(j, key, row, c, (size_t)width);
         if (full && ~most >= worst) continue;
         for (int64_t i = 0; i < width; i++) {
@@ -145,13 +182,23 @@ static void store_row(const call *j, int64_t row, const entry *a)
 
 static int few(const call *j) { return j->k <= j->columns / FEW && j->k <= MOST_PICKED; }
 
+static int64_t rows_of_tile(const call *j) { return TILE_ELEMENTS / (j->columns + 1) + 1; }
+
 static kiln_status tile(void *arg, size_t index, unsigned slot, error *e)
 {
     const call *j = arg;
     entry *a = (entry *)j->a->scratch + (size_t)slot * 2 * (size_t)j->room, *b = a + j->room;
-    int64_t n = few(j) ? pick_few(j, (int64_t)index, a) : take_all(j, (int64_t)index, a);
+    int64_t last = min64(rows_of(&j->c->op.in[0]), ((int64_t)index + 1) * rows_of_tile(j));
     (void)e;
-    store_row(j, (int64_t)index, radix_sort(a, b, n));
+    for (int64_t row = (int64_t)index * rows_of_tile(j); row < last; row++) {
+        if (j->k <= SOME) {
+            pick_some(j, row, a);
+            store_row(j, row, a);
+            continue;
+        }
+        int64_t n = few(j) ? pick_few(j, row, a) : take_all(j, row, a);
+        store_row(j, row, radix_sort(a, b, n));
+    }
     return KILN_OK;
 }
 
@@ -166,7 +213,8 @@ static call call_of(const cpu_kernel *c, const kernel_args *a)
 static kiln_status run(const cpu_kernel *c, const kernel_args *a, error *e)
 {
     call j = call_of(c, a);
-    return tiles_run(a->pool, (size_t)rows_of(&c->op.in[0]), tile, &j, e);
+    int64_t each = rows_of_tile(&j);
+    return tiles_run(a->pool, (size_t)((rows_of(&c->op.in[0]) + each - 1) / each), tile, &j, e);
 }
 
 kiln_status cpu_prepare_sort(cpu_kernel *c, error *e)

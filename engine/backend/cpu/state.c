@@ -39,16 +39,26 @@ static void copy_rows(const call *j, int64_t to, int64_t element, int64_t n)
     }
 }
 
+/* The number of sequence `outer`, or the one of all of them. */
+static int32_t number_of(const call *j, uint32_t operand, int64_t outer)
+{
+    const operand_desc *d = &j->c->op.in[operand];
+    return *(const int32_t *)(const void *)place_of(d, j->a->in[operand], 0, shape_count(&d->shape) == 1 ? 0 : outer);
+}
+
 static kiln_status tile(void *arg, size_t index, unsigned slot, error *e)
 {
     const call *j = arg;
-    const operand_desc *at = &j->c->op.in[1];
-    int one = shape_count(&at->shape) == 1;
     (void)slot;
     for (int64_t i = (int64_t)index * j->per_tile; i < min64(j->spans, ((int64_t)index + 1) * j->per_tile); i++) {
         int64_t outer = i / j->n, k = i % j->n;
-        int32_t offset = *(const int32_t *)(const void *)place_of(at, j->a->in[1], 0, one ? 0 : outer);
+        int32_t offset = number_of(j, 1, outer);
+        int64_t count = j->c->op.n_in > 3 ? number_of(j, 3, outer) : j->n;
         if (offset < 0) return error_set(e, KILN_ERR_INVALID, "a state is written from place %d on", offset);
+        if (count < 0 || count > j->n)
+            return error_set(e, KILN_ERR_INVALID, "a state is written with %lld of %lld places", (long long)count,
+                             (long long)j->n);
+        if (k >= count) continue;
         copy_rows(j, (outer * j->places + (offset + k) % j->places) * j->inner, i * j->inner, j->inner);
     }
     return KILN_OK;

@@ -3,23 +3,27 @@
  *
  * A tile of work is some 66 squares of 4x4 pixels by 64 output channels. For 64 input channels at a time the squares
  * and the filters are transformed and multiplied, 36 small GEMMs, into sums that stay in the second-level cache
- * together with both; then the sums are transformed back and finished. Filters are stored as they are (bf16 or f32) and
- * transformed each time, which costs a few percent and saves four times their memory.
+ * together with both; then the sums are transformed back and finished. Filters are stored as they are (bf16 or f32, or
+ * rows of blocks, which are widened then) and transformed each time, which costs a few percent and saves four times
+ * their memory.
  */
 #include "backend/cpu/winograd.h"
 
+#include "backend/cpu/row_forms.h"
 #include "base/memory_alloc.h"
 #include "tensor/dtype.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { SQUARES = 66, OUT = 64, IN = 64, POINTS = 36 };
+enum { SQUARES = 66, OUT = 64, IN = 64, POINTS = 36, TAPS = 9 };
 
 typedef struct {
     int64_t wide, high, per_image, squares, per_tile, groups; /* squares; tiles of them */
     int64_t column_tiles;                                     /* of OUT output channels */
     uint32_t stored;
+    row_form blocks; /* of filters that stay rows of blocks; block 0: not so */
+    int64_t piece;   /* of such a row, for IN channels: with what blocks begin before and end behind them */
     size_t slot_floats;
 } winograd_plan;
 
@@ -29,7 +33,8 @@ typedef struct {
 } call;
 
 typedef struct {
-    float *v, *u, *m; /* [36][squares][IN], [36][IN][OUT], [36][squares][OUT] */
+    float *v, *u, *m;     /* [36][squares][IN], [36][IN][OUT], [36][squares][OUT] */
+    float *rows, *turned; /* of blocks: [OUT][piece], [IN][TAPS][OUT] */
 } buffers;
 
 static const float zeros[IN];
@@ -49,6 +54,28 @@ static void pixels_of(const call *j, int64_t square, int64_t first, const void *
         }
 }
 
+/* Filters of input channels [first, first+width) as numbers, [width][TAPS][OUT]. */
+static const char *widen_filters(const call *j, const buffers *b, int64_t block, int64_t first, int64_t width)
+{
+    const winograd_plan *p = j->c->plan;
+    const row_form *f = &p->blocks;
+    int64_t O = j->c->op.in[1].shape.dim[0], size = (int64_t)f->block, n = width * TAPS;
+    int64_t start = first * TAPS / size * size, end = (int64_t)round_up((size_t)(first * TAPS + n), f->block);
+    for (int64_t o = 0; o < OUT; o++) {
+        const char *at = (const char *)j->a->in[1] + (size_t)(block * OUT + o) * f->row_bytes;
+        if (block * OUT + o < O)
+            j->c->k->blocks_read(b->rows + o * p->piece, KILN_F32, f->type,
+                                 at + (size_t)(start / size) * f->block_bytes, (size_t)(end - start));
+        else
+            memset(b->rows + o * p->piece, 0, (size_t)(end - start) * sizeof(float));
+    }
+    for (int64_t o = 0; o < OUT; o += 16)
+        j->c->k->turn_words((uint32_t *)(void *)(b->turned + o), OUT,
+                            (const uint32_t *)(const void *)(b->rows + o * p->piece + first * TAPS - start),
+                            (size_t)p->piece, (size_t)n);
+    return (const char *)b->turned;
+}
+
 /* The GEMMs over input channels [first, first+width). */
 static void multiply(const call *j, const buffers *b, int64_t square, int64_t squares, int64_t block, int64_t first,
                      int64_t width)
@@ -62,10 +89,11 @@ static void multiply(const call *j, const buffers *b, int64_t square, int64_t sq
         pixels_of(j, square + s, first, pixel);
         k->winograd_input(b->v + (size_t)s * IN, T * IN, pixel, type_of(x), n);
     }
-    const char *w =
-        (const char *)j->a->in[1] + (size_t)((block * x->shape.dim[3] + first) * 9 * OUT) * size_of(p->stored);
+    const char *w = p->blocks.block ? widen_filters(j, b, block, first, width)
+                                    : (const char *)j->a->in[1] +
+                                          (size_t)((block * x->shape.dim[3] + first) * TAPS * OUT) * size_of(p->stored);
     for (size_t i = 0; i < n; i++)
-        k->winograd_weight(b->u + i * OUT, IN * OUT, w + i * 9 * OUT * size_of(p->stored), p->stored, OUT, OUT);
+        k->winograd_weight(b->u + i * OUT, IN * OUT, w + i * TAPS * OUT * size_of(p->stored), p->stored, OUT, OUT);
     for (size_t i = 0; i < POINTS; i++)
         k->gemm((size_t)squares, OUT, n, b->v + i * T * IN, IN, 1, b->u + i * IN * OUT, OUT, b->m + i * T * OUT, OUT,
                 first > 0);
@@ -111,6 +139,8 @@ static kiln_status tile(void *arg, size_t index, unsigned slot, error *e)
     b.v = (float *)j->a->scratch + slot * p->slot_floats;
     b.u = b.v + POINTS * p->per_tile * IN;
     b.m = b.u + POINTS * IN * OUT;
+    b.rows = b.m + POINTS * p->per_tile * OUT;
+    b.turned = b.rows + OUT * p->piece;
     for (int64_t i = 0; i < channels; i += IN) multiply(j, &b, first, squares, block, i, min64(IN, channels - i));
     for (int64_t s = 0; s < squares; s++) finish_square(j, &b, first + s, s, block);
     return KILN_OK;
@@ -186,6 +216,23 @@ int winograd_fits(const op_desc *op)
            cpu_gemm_type(op->precision) == KILN_F32;
 }
 
+static void keep_filters(cpu_kernel *c, winograd_plan *p)
+{
+    p->stored = c->op.precision == KILN_BF16 ? KILN_BF16 : KILN_F32;
+    c->base.pack = pack;
+    c->base.packed_bytes[1] = (size_t)(p->column_tiles * OUT * c->op.in[1].shape.dim[1] * TAPS) * size_of(p->stored);
+    snprintf(c->base.pack_form[1], sizeof c->base.pack_form[1], "winograd:%s:%d", dtype_name(p->stored), OUT);
+}
+
+static void keep_blocks(cpu_kernel *c, winograd_plan *p)
+{
+    p->stored = KILN_F32;
+    p->blocks = rows_form(&c->op, 1);
+    p->piece = (int64_t)round_up(IN * TAPS + 2 * p->blocks.block, 16);
+    p->slot_floats += (size_t)(OUT * p->piece + IN * TAPS * OUT);
+    rows_keep(c, 1);
+}
+
 kiln_status winograd_prepare(cpu_kernel *c, error *e)
 {
     const op_desc *op = &c->op;
@@ -194,8 +241,7 @@ kiln_status winograd_prepare(cpu_kernel *c, error *e)
         return error_set(e, KILN_ERR_UNSUPPORTED, "conv2d: the filter and the bias must be weights or constants");
     winograd_plan *p = mem_calloc(1, sizeof *p);
     if (!p) return error_set(e, KILN_ERR_NOMEM, "out of memory for a kernel");
-    c->plan = p, c->plan_free = mem_free, c->body = run, c->base.pack = pack;
-    p->stored = op->precision == KILN_BF16 ? KILN_BF16 : KILN_F32;
+    c->plan = p, c->plan_free = mem_free, c->body = run;
     p->wide = (o[2] + 3) / 4, p->high = (o[1] + 3) / 4, p->per_image = p->wide * p->high;
     p->squares = o[0] * p->per_image;
     p->groups = (p->squares + SQUARES - 1) / SQUARES;
@@ -203,9 +249,11 @@ kiln_status winograd_prepare(cpu_kernel *c, error *e)
     p->groups = (p->squares + p->per_tile - 1) / p->per_tile;
     p->column_tiles = (w[0] + OUT - 1) / OUT;
     p->slot_floats = (size_t)POINTS * ((size_t)p->per_tile * IN + IN * OUT + (size_t)p->per_tile * OUT);
+    if (dtype_is_block(op->in[1].dtype))
+        keep_blocks(c, p);
+    else
+        keep_filters(c, p);
     c->base.scratch_bytes = cpu_slots() * p->slot_floats * sizeof(float);
-    c->base.packed_bytes[1] = (size_t)(p->column_tiles * OUT * w[1] * 9) * size_of(p->stored);
-    snprintf(c->base.pack_form[1], sizeof c->base.pack_form[1], "winograd:%s:%d", dtype_name(p->stored), OUT);
     c->base.flops = 2u * (uint64_t)(o[0] * o[1] * o[2]) * (uint64_t)shape_count(&op->in[1].shape);
     c->base.name = "winograd:4x4,3x3:f32";
     return KILN_OK;

@@ -73,6 +73,11 @@ static __device__ __forceinline__ float cu_load(const void *p, int type, int64_t
     if (type == CU_BF16) return cu_bf16(static_cast<const uint16_t *>(p)[at]);
     return __half2float(static_cast<const __half *>(p)[at]);
 }
+/* In f16's range; NaN stays. */
+static __device__ __forceinline__ float cu_saturated(float v)
+{
+    return v > 65504.0f ? 65504.0f : v < -65504.0f ? -65504.0f : v;
+}
 static __device__ __forceinline__ void cu_store(void *p, int type, int64_t at, float v)
 {
     if (type == CU_F32)
@@ -80,7 +85,7 @@ static __device__ __forceinline__ void cu_store(void *p, int type, int64_t at, f
     else if (type == CU_BF16)
         static_cast<uint16_t *>(p)[at] = cu_to_bf16(v);
     else
-        static_cast<__half *>(p)[at] = __float2half_rn(v);
+        static_cast<__half *>(p)[at] = __float2half_rn(type == CU_F16_SATURATED ? cu_saturated(v) : v);
 }
 
 template <int TYPE> static __device__ __forceinline__ void cu_load_halves(float *out, const void *p)
@@ -116,7 +121,7 @@ template <int V> static __device__ __forceinline__ void cu_store_row(void *p, in
         q[0] = make_float4(v[0], v[1], v[2], v[3]), q[1] = make_float4(v[4], v[5], v[6], v[7]);
     } else if (V == 8 && type == CU_BF16)
         cu_store_halves<CU_BF16>(static_cast<uint16_t *>(p) + at, v);
-    else if (V == 8)
+    else if (V == 8 && type == CU_F16)
         cu_store_halves<CU_F16>(static_cast<uint16_t *>(p) + at, v);
     else
         for (int i = 0; i < V; i++) cu_store(p, type, at + i, v[i]);

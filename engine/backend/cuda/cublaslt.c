@@ -96,6 +96,7 @@ void cublaslt_free(cublaslt_gemm *m)
 static int takes(const cu_gemm *p)
 {
     int act = p->finish.act;
+    if (p->out_type == CU_F16_SATURATED) return 0; /* its own store does not */
     if (p->finish.geglu || p->picture || p->M < 1 || p->N < 1 || p->K < 1) return 0;
     if (act != CU_ACT_NONE && act != CU_ACT_GELU_TANH && act != CU_ACT_RELU) return 0;
     if (act != CU_ACT_NONE && p->finish.residual_ld) return 0;

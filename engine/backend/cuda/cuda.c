@@ -53,6 +53,7 @@ kiln_status cuda_pack_plain(const kernel *base, uint32_t operand, const void *sr
     const cuda_kernel *k = (const cuda_kernel *)base;
     size_t n = (size_t)shape_count(&k->op.in[operand].shape);
     (void)p;
+    if (k->block[operand]) return cuda_pack_blocks(k, operand, src, src_dtype, dst, e);
     kiln_status status = dtype_convert(dst, k->pack_type[operand], src, src_dtype, n);
     if (status != KILN_OK) return error_set(e, status, "weights of type %s are not supported", dtype_name(src_dtype));
     return cuda_packed_fits(dst, k->pack_type[operand], src_dtype, n) ? KILN_OK : cuda_too_large(src, src_dtype, n, e);
@@ -138,11 +139,16 @@ static kiln_status prepare(const op_desc *op, kernel **out, error *e)
     cuda_kernel *k = mem_calloc(1, sizeof *k);
     if (!k) return error_set(e, KILN_ERR_NOMEM, "out of memory for a kernel");
     k->op = *op;
-    for (uint32_t i = 0; i < op->n_in; i++) /* what is stored by blocks is packed from f32 */
-        if (op->in[i].weight && dtype_is_block(op->in[i].dtype)) k->op.in[i].dtype = KILN_F32;
+    for (uint32_t i = 0; i < op->n_in; i++) { /* what is stored by blocks stays so, or is packed from f32 */
+        k->block[i] = cuda_block_of(op, i);
+        if (op->in[i].weight && dtype_is_block(op->in[i].dtype) && !k->block[i]) k->op.in[i].dtype = KILN_F32;
+    }
     k->base = (kernel){.name = op_name(op->kind), .pack = cuda_pack_plain, .run = cuda_run, .free = cuda_free};
     for (uint32_t i = 0; i < op->n_in; i++)
-        if (op->in[i].dtype && op->in[i].weight) cuda_pack_as(k, i, op->in[i].dtype == KILN_I32 ? KILN_I32 : KILN_F32);
+        if (k->block[i])
+            cuda_keep_blocks(k, i);
+        else if (op->in[i].dtype && op->in[i].weight)
+            cuda_pack_as(k, i, op->in[i].dtype == KILN_I32 ? KILN_I32 : KILN_F32);
     kiln_status status = prepares[op->kind](k, e);
     if (status == KILN_OK)
         *out = &k->base;

@@ -51,6 +51,7 @@ struct cuda_kernel {
     op_desc op;
     kiln_status (*body)(const cuda_kernel *, const kernel_args *, error *);
     uint32_t pack_type[OP_MAX_IN]; /* what weights become: KILN_F32, KILN_BF16, KILN_F16 */
+    int block[OP_MAX_IN];          /* 0, or a weight that lies as it is stored: CU_Q8_0, .. (ops_blocks.c) */
     union {
         cu_map map;
         cu_expression expression;
@@ -78,6 +79,11 @@ struct cuda_kernel {
             size_t partial_at; /* where in scratch */
             cublaslt_gemm *library;
             cudnn_conv *cudnn_conv;
+            /* Of weights stored by blocks: rows that are widened at once, to where in scratch, and the library's way
+             * for the last ones where these are fewer. */
+            int64_t piece;
+            size_t widened_at;
+            cublaslt_gemm *library_rest;
         } gemm;
     } u;
 };
@@ -104,6 +110,24 @@ kiln_status cuda_too_large(const void *src, uint32_t src_dtype, size_t n, error 
 /* Weight operand i becomes `type`, dense. */
 void cuda_pack_as(cuda_kernel *, uint32_t i, uint32_t type);
 
+/* ---- weights that are stored by blocks: ops_blocks.c ---- */
+
+/* Weight operand i at `rows`; .block 0: it does not stay as it is stored. */
+cu_stored cuda_stored(const cuda_kernel *, uint32_t i, const void *rows);
+/* As what weight operand i of the op may stay on the device (CU_Q8_0, ..); 0: it is widened when it is packed. */
+int cuda_block_of(const op_desc *, uint32_t i);
+/* Weight operand i stays as it is stored; kernel.pack of it. */
+void cuda_keep_blocks(cuda_kernel *, uint32_t i);
+kiln_status cuda_pack_blocks(const cuda_kernel *, uint32_t operand, const void *src, uint32_t src_dtype, void *dst,
+                             error *e);
+/* Bytes of widened weights that a product has in its scratch at once, but for rows that are longer. Tests make it
+ * smaller. */
+extern size_t cuda_widened_most;
+/* Rows of a GEMM's right side that are widened at once. */
+int64_t cuda_widened_rows(const cu_gemm *);
+/* Rows first .. of operand 1, `part->N` of them, to part->w. */
+kiln_status cuda_widen(const cuda_kernel *, const cu_gemm *part, int64_t first, const kernel_args *, error *e);
+
 /* ---- small things ---- */
 
 static inline int64_t cuda_columns(const operand_desc *d)
@@ -124,6 +148,11 @@ static inline uint32_t cuda_dtype(int type)
 static inline int cuda_type(uint32_t dtype)
 {
     return dtype == KILN_F32 ? CU_F32 : dtype == KILN_BF16 ? CU_BF16 : dtype == KILN_F16 ? CU_F16 : CU_I32;
+}
+/* What a kernel whose stores saturate writes. */
+static inline int cuda_result_type(const op_desc *d)
+{
+    return op_saturates(d) ? CU_F16_SATURATED : cuda_type(d->out.dtype);
 }
 /* As the kernel sees it: packed weights in their packed type. */
 static inline int cuda_operand_type(const cuda_kernel *k, uint32_t i)

@@ -1,5 +1,5 @@
 /* embedding.cu - rows by number, and a timestep's sines; see launch.h. */
-#include "backend/cuda/cu.h"
+#include "backend/cuda/cu_blocks.h"
 
 /* An id that is in no table has no row: NaN, which whoever looks at the result finds. (A device has no other way to say
  * so that does not make the host wait.) */
@@ -12,6 +12,20 @@ static __global__ void embedding(cu_embedding m)
         cu_store(m.out, m.out_type, row * m.out_ld + c,
                  known ? cu_load(m.table, m.table_type, (row / m.every * m.step + id) * m.table_ld + c)
                        : __uint_as_float(0x7fc00000u));
+}
+
+/* Of a table that is stored by blocks: eight numbers a thread. */
+static __global__ void embedding_blocks(cu_embedding m)
+{
+    int64_t row = blockIdx.x;
+    int64_t id = m.id[row / m.id_columns * m.id_ld + row % m.id_columns];
+    int known = id >= 0 && id < m.limit;
+    for (int64_t c = (int64_t)threadIdx.x * 8; c < m.columns; c += (int64_t)blockDim.x * 8) {
+        float v[8];
+        if (known) cu_stored_read8(m.stored, id * m.table_ld + c, v);
+        for (int i = 0; i < 8; i++)
+            cu_store(m.out, m.out_type, row * m.out_ld + c + i, known ? v[i] : __uint_as_float(0x7fc00000u));
+    }
 }
 
 /* diffusers get_timestep_embedding; the product t f is rounded to float, as every implementation of it does. */
@@ -32,6 +46,7 @@ static __global__ void timestep(cu_timestep m)
 extern "C" cudaError_t cu_embedding_run(const cu_embedding *m, cudaStream_t stream)
 {
     if (m->rows <= 0) return cudaSuccess;
+    if (m->stored.block) return CU_LAUNCH(embedding_blocks, dim3((unsigned)m->rows), dim3(128), 0, stream, *m);
     return CU_LAUNCH(embedding, dim3((unsigned)m->rows), dim3(128), 0, stream, *m);
 }
 

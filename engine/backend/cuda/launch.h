@@ -13,7 +13,8 @@
 extern "C" {
 #endif
 
-enum { CU_F32, CU_BF16, CU_F16, CU_I32 };
+/* CU_F16_SATURATED: results alone; what is beyond f16 becomes the end of it. */
+enum { CU_F32, CU_BF16, CU_F16, CU_I32, CU_F16_SATURATED };
 enum {
     CU_ACT_NONE,
     CU_ACT_SILU,
@@ -25,6 +26,37 @@ enum {
     CU_ACT_TANH
 };                    /* as kiln_act */
 enum { CU_RANK = 8 }; /* KILN_MAX_RANK */
+
+/* Types of weights that stay as they are stored: by blocks (tensor/block.h), or in f8. */
+enum {
+    CU_Q4_0 = 1,
+    CU_Q4_1,
+    CU_Q5_0,
+    CU_Q5_1,
+    CU_Q8_0,
+    CU_Q2_K,
+    CU_Q3_K,
+    CU_Q4_K,
+    CU_Q5_K,
+    CU_Q6_K,
+    CU_IQ4_NL,
+    CU_IQ4_XS,
+    CU_MXFP4,
+    CU_NVFP4,
+    CU_F8_E4M3, /* plain codes, as blocks of eight */
+    CU_F8_E5M2,
+    CU_INT8,
+    CU_NIBBLES /* two codes a byte, the first in the high bits, of 16 numbers */
+};
+/* Where such a weight lies. block 0: it does not. */
+typedef struct {
+    int block; /* CU_Q8_0, .. */
+    const void *rows;
+    /* NULL: a number is what its code says; or that times scale[row * scales + column / scale_columns]. */
+    const float *scale;
+    int64_t columns, scales, scale_columns; /* of a row */
+    const float *codebook;                  /* of CU_NIBBLES */
+} cu_stored;
 
 typedef struct {
     int act, geglu;       /* geglu: columns 2j and 2j + 1 of the GEMM are value and gate of column j */
@@ -74,13 +106,13 @@ cudaError_t cu_expression_run(const cu_expression *, cudaStream_t);
 
 /* ---- state (state.cu) ---- */
 
-/* Element i of x to its place: outer * places + (offset + k) % places, each `inner` elements. A negative offset writes
- * nothing. */
+/* Element i of x to its place: outer * places + (offset + k) % places, each `inner` elements, k below `written`.
+ * Numbers that cannot be write nothing. */
 typedef struct {
     int x_type, out_type;
     int64_t count, inner, n, places, columns, x_ld; /* columns, x_ld: of x's rows */
-    int offsets;                                    /* 1: the same for all */
-    const int32_t *offset;
+    int one_offset, one_written;                    /* 1: the same for all */
+    const int32_t *offset, *written;                /* written: NULL: all of x */
     const void *x;
     void *out;
 } cu_state_write;
@@ -118,6 +150,7 @@ cudaError_t cu_upsample_run(const cu_upsample *, cudaStream_t);
 /* Row k of the result is row (k / every) * step + id[k] of the table; NaN where id is not in 0..limit-1. */
 typedef struct {
     int table_type, out_type;
+    cu_stored stored; /* block 0: the table lies as table_type */
     int64_t rows, columns, table_ld, out_ld, every, step, limit, id_columns, id_ld;
     const void *table;
     const int32_t *id;
@@ -336,9 +369,28 @@ cudaError_t cu_gemv_run(const cu_gemm *, cudaStream_t);
 /* Rows of split-K sums, or of a finished f32 GEMM, through the epilogue (gemm.cu). */
 cudaError_t cu_gemm_finish(const cu_gemm *, cudaStream_t);
 
+/* ---- weights that are stored by blocks (blocks.cu) ---- */
+
+enum { CU_MOST_TAPS = 512 };
+/* Rows `first` to first + count - 1 of a GEMM's right side, of N rows of K numbers in all, become rows of K numbers of
+ * `type`. rows: as stored, whole blocks each, of 64 bytes' alignment; stored in halves with geglu, and, with more than
+ * one of at most CU_MOST_TAPS taps, as [channels, taps]. out: of 16 bytes' alignment. */
+typedef struct {
+    int type, geglu, taps;
+    int64_t N, K, first, count;
+    int64_t each; /* channels that are turned at once: the launcher's */
+    cu_stored stored;
+    void *out;
+} cu_widen;
+cudaError_t cu_widen_run(const cu_widen *, cudaStream_t);
+/* Up to 16 rows, any storage of a: no picture; w is not looked at, rows are stored as for cu_widen. splits is 1. */
+int cu_gemv_blocks_takes(const cu_gemm *, int block);
+cudaError_t cu_gemv_blocks_run(const cu_gemm *, const cu_stored *, cudaStream_t);
+
 /* out[m, i, j] = alpha sum over k of a[m, i, k] b[m, j, k] (+ bias[j]), f32 arithmetic (product.cu). */
 typedef struct {
     int type, b_type, out_type;
+    cu_stored b_stored; /* block 0: b lies as b_type */
     int64_t matrices, I, J, K, a_ld, out_ld;
     int64_t b_j, b_k; /* elements from one j, one k to the next */
     int dims;         /* of the matrices, the last one first; elements from one to the next */

@@ -4,6 +4,10 @@
  * Weights lie as rows of K for each column of the result, a convolution's taps outside its channels, rows padded to
  * eight elements; the two halves of a geglu are interleaved, so that value and gate meet in one thread. The bias is
  * f32, followed by a copy in the result's type for the library.
+ *
+ * Weights that are stored by blocks lie as they are (ops_blocks.c). With few rows a kernel multiplies them so;
+ * otherwise they are widened in the op's scratch to the rows above, all at once or, of large layers, some columns of
+ * the result at a time, and the same ways compute those.
  */
 #include "backend/cuda/cudnn.h"
 #include "backend/cuda/cublaslt.h"
@@ -92,7 +96,7 @@ kiln_status cuda_gemm_pack(const kernel *base, uint32_t operand, const void *src
                            pool *threads, error *e)
 {
     const cuda_kernel *k = (const cuda_kernel *)base;
-    if (operand > 2) return cuda_pack_plain(base, operand, src, src_dtype, dst, threads, e);
+    if (operand > 2 || k->block[operand]) return cuda_pack_plain(base, operand, src, src_dtype, dst, threads, e);
     if (src_dtype != KILN_F32 && src_dtype != KILN_BF16 && src_dtype != KILN_F16)
         return error_set(e, KILN_ERR_UNSUPPORTED, "weights of type %s are not supported", dtype_name(src_dtype));
     if (operand == 2) return pack_bias(k, src, src_dtype, dst, e);
@@ -106,17 +110,24 @@ kiln_status cuda_gemm_pack(const kernel *base, uint32_t operand, const void *src
                                      : KILN_OK;
 }
 
+static void say_packing(cuda_kernel *k)
+{
+    const cu_gemm *p = &k->u.gemm.p;
+    uint32_t type = k->pack_type[1];
+    k->base.pack_copies[1] = p->k_packed == p->K && !p->finish.geglu && !(p->picture && p->kh * p->kw > 1) ? type : 0;
+    k->base.packed_bytes[1] = (size_t)(p->N * p->k_packed) * dtype_size(type);
+    snprintf(k->base.pack_form[1], sizeof k->base.pack_form[1], "cuda %s %lld taps %d%s", dtype_name(type),
+             (long long)p->k_packed, p->picture ? p->kh * p->kw : 1, p->finish.geglu ? " geglu" : "");
+}
+
 void cuda_gemm_packing(cuda_kernel *k)
 {
     cu_gemm *p = &k->u.gemm.p;
     uint32_t type = cuda_dtype(p->type);
     p->k_packed = round_up(p->K, 8);
     k->pack_type[1] = type;
-    k->base.pack_copies[1] = p->k_packed == p->K && !p->finish.geglu && !(p->picture && p->kh * p->kw > 1) ? type : 0;
+    if (!k->block[1]) say_packing(k);
     k->base.pack_copies[2] = 0;
-    k->base.packed_bytes[1] = (size_t)(p->N * p->k_packed) * dtype_size(type);
-    snprintf(k->base.pack_form[1], sizeof k->base.pack_form[1], "cuda %s %lld taps %d%s", dtype_name(type),
-             (long long)p->k_packed, p->picture ? p->kh * p->kw : 1, p->finish.geglu ? " geglu" : "");
     if (k->op.in[2].dtype) {
         k->base.packed_bytes[2] = bias_floats(p->N) * 4 + (size_t)p->N * dtype_size(k->op.out.dtype);
         snprintf(k->base.pack_form[2], sizeof k->base.pack_form[2], "cuda bias %s%s", dtype_name(k->op.out.dtype),
@@ -129,32 +140,33 @@ void cuda_gemm_packing(cuda_kernel *k)
 
 static int aligned(const void *p) { return ((uintptr_t)p & 15) == 0; }
 
-/* By the kernel for few rows: f32 without tensor cores, the others on them. */
-static int takes_gemv(const cu_gemm *p)
+/* By the kernel for few rows: f32 without tensor cores, the others on them; of blocks on any chip. */
+static int takes_gemv(const cuda_kernel *k, const cu_gemm *p)
 {
+    if (k->block[1]) return cuda_abilities_get()->gemms >= CUDA_GEMM_MMA && cu_gemv_blocks_takes(p, k->block[1]);
     int may = p->type == CU_F32 ? cuda_abilities_get()->gemms >= CUDA_GEMM_MMA : cuda_on_tensor_cores(p->type);
     return may && cu_gemv_takes(p);
 }
 
-static kiln_status body(const cuda_kernel *k, const kernel_args *a, error *e)
+/* library: the way that it has for p, or NULL; copy: the bias in the result's type. */
+static kiln_status compute(const cuda_kernel *k, const cu_gemm *p, const cublaslt_gemm *library, const void *copy,
+                           const kernel_args *a, error *e)
 {
-    cu_gemm p = k->u.gemm.p;
-    const float *bias = k->op.in[2].dtype ? a->in[2] : NULL;
-    p.a = a->in[0], p.w = a->in[1], p.out = a->out, p.partial = a->scratch;
-    p.finish.bias = bias;
-    p.finish.residual = cuda_residual(k, a);
-    if (k->u.gemm.library && aligned(p.a) && aligned(p.out) && aligned(p.finish.residual))
-        return cublaslt_run(k->u.gemm.library, &p, bias ? bias + bias_floats(p.N) : NULL, a->scratch,
-                            cuda_stream(a->stream), e);
-    if (k->u.gemm.cudnn_conv && aligned(p.a) && aligned(p.out) && aligned(p.finish.residual))
-        return cudnn_run(k->u.gemm.cudnn_conv, &p, a->scratch, cuda_stream(a->stream), e);
-    if (takes_gemv(&p))
-        CUDA_TRY(cu_gemv_run(&p, cuda_stream(a->stream)), "launch");
-    else if (cuda_on_tensor_cores(p.type) && cu_gemm_mma_takes(&p))
-        CUDA_TRY(cu_gemm_mma_run(&p, cuda_stream(a->stream)), "launch");
+    int fit = aligned(p->a) && aligned(p->out) && aligned(p->finish.residual);
+    if (library && fit) return cublaslt_run(library, p, copy, a->scratch, cuda_stream(a->stream), e);
+    if (k->u.gemm.cudnn_conv && fit) return cudnn_run(k->u.gemm.cudnn_conv, p, a->scratch, cuda_stream(a->stream), e);
+    if (!k->block[1] && takes_gemv(k, p))
+        CUDA_TRY(cu_gemv_run(p, cuda_stream(a->stream)), "launch");
+    else if (cuda_on_tensor_cores(p->type) && cu_gemm_mma_takes(p))
+        CUDA_TRY(cu_gemm_mma_run(p, cuda_stream(a->stream)), "launch");
     else
-        CUDA_TRY(cu_gemm_run(&p, cuda_stream(a->stream)), "launch");
+        CUDA_TRY(cu_gemm_run(p, cuda_stream(a->stream)), "launch");
     return KILN_OK;
+}
+
+static const char *moved(const void *p, int64_t elements, int type)
+{
+    return p ? (const char *)p + elements * (type == CU_F32 ? 4 : 2) : NULL;
 }
 
 /* How many parts K is cut into, so that a small result is spread over a chip: by shape alone, for equal bytes
@@ -166,39 +178,111 @@ static int splits_for(const cu_gemm *p)
     return n < 1 ? 1 : n > 16 ? 16 : (int)n;
 }
 
+/* Columns first .. of the GEMM, as one of its own. */
+static cu_gemm piece_of(const cuda_kernel *k, const cu_gemm *p, int64_t first)
+{
+    cu_gemm part = *p;
+    int64_t column = p->finish.geglu ? first / 2 : first;
+    part.N = p->N - first < k->u.gemm.piece ? p->N - first : k->u.gemm.piece;
+    part.out_columns = p->finish.geglu ? part.N / 2 : part.N;
+    part.out = (void *)(uintptr_t)moved(p->out, column, p->out_type);
+    part.finish.residual = moved(p->finish.residual, column, p->finish.residual_type);
+    part.finish.bias = p->finish.bias ? p->finish.bias + first : NULL;
+    part.splits = splits_for(&part);
+    return part;
+}
+
+static kiln_status compute_widened(const cuda_kernel *k, const cu_gemm *p, const void *copy, const kernel_args *a,
+                                   error *e)
+{
+    for (int64_t first = 0; first < p->N; first += k->u.gemm.piece) {
+        cu_gemm part = piece_of(k, p, first);
+        part.w = (const char *)a->scratch + k->u.gemm.widened_at;
+        TRY(cuda_widen(k, &part, first, a, e));
+        TRY(compute(k, &part, part.N == k->u.gemm.piece ? k->u.gemm.library : k->u.gemm.library_rest,
+                    moved(copy, first, p->out_type), a, e));
+    }
+    return KILN_OK;
+}
+
+static kiln_status body(const cuda_kernel *k, const kernel_args *a, error *e)
+{
+    cu_gemm p = k->u.gemm.p;
+    const float *bias = k->op.in[2].dtype ? a->in[2] : NULL;
+    const void *copy = bias ? bias + bias_floats(p.N) : NULL;
+    p.a = a->in[0], p.w = a->in[1], p.out = a->out, p.partial = a->scratch;
+    p.finish.bias = bias;
+    p.finish.residual = cuda_residual(k, a);
+    if (!k->block[1]) return compute(k, &p, k->u.gemm.library, copy, a, e);
+    if (k->u.gemm.piece) return compute_widened(k, &p, copy, a, e);
+    const cu_stored w = cuda_stored(k, 1, a->in[1]);
+    CUDA_TRY(cu_gemv_blocks_run(&p, &w, cuda_stream(a->stream)), "launch");
+    return KILN_OK;
+}
+
+/* What the libraries have for p, the whole or a piece, and the scratch that p takes with them and without. */
+static size_t choose_way(cuda_kernel *k, const cu_gemm *p, int few, cublaslt_gemm **library)
+{
+    size_t partial = p->splits > 1 ? (size_t)(p->splits * p->M * p->N) * sizeof(float) : 0, workspace = 0;
+    cuda_gemm_path by = cuda_abilities_get()->gemms;
+    if (by >= CUDA_GEMM_CUBLASLT && !p->picture && !few)
+        *library = cublaslt_make(p, k->op.in[2].dtype != 0, &workspace);
+    if (by == CUDA_GEMM_CUDNN && p->picture && p->N == k->u.gemm.p.N) k->u.gemm.cudnn_conv = cudnn_make(p, &workspace);
+    return workspace > partial ? workspace : partial;
+}
+
+/* The first piece and the last; all between are as the first. */
+static void prepare_pieces(cuda_kernel *k)
+{
+    const cu_gemm *p = &k->u.gemm.p;
+    int64_t piece = k->u.gemm.piece = cuda_widened_rows(p), rest = p->N % piece;
+    cu_gemm part = piece_of(k, p, 0);
+    size_t bytes = choose_way(k, &part, 0, &k->u.gemm.library), other = 0;
+    if (rest) {
+        part = piece_of(k, p, p->N - rest);
+        other = choose_way(k, &part, 0, &k->u.gemm.library_rest);
+    }
+    k->u.gemm.widened_at = (size_t)round_up((int64_t)(other > bytes ? other : bytes), 256);
+    k->base.scratch_bytes = k->u.gemm.widened_at + (size_t)(piece * p->K) * dtype_size(cuda_dtype(p->type));
+}
+
+static void name_way(cuda_kernel *k, int few)
+{
+    k->base.name = few                                      ? "gemv"
+                   : k->u.gemm.cudnn_conv                   ? "cudnn"
+                   : k->u.gemm.library                      ? "cublaslt"
+                   : cuda_on_tensor_cores(k->u.gemm.p.type) ? "mma"
+                                                            : "gemm";
+}
+
 static kiln_status finish_preparing(cuda_kernel *k, error *e)
 {
     cu_gemm *p = &k->u.gemm.p;
-    cuda_gemm_path by = cuda_abilities_get()->gemms;
     if (p->type == CU_I32) return error_set(e, KILN_ERR_UNSUPPORTED, "a GEMM of %s", dtype_name(k->op.in[0].dtype));
     if (!k->op.in[1].weight || (k->op.in[2].dtype && !k->op.in[2].weight))
         return error_set(e, KILN_ERR_UNSUPPORTED, "a GEMM with something that is no weight");
-    p->out_type = cuda_type(k->op.out.dtype);
+    p->out_type = cuda_result_type(&k->op);
     p->out_ld = k->op.out.ld;
     p->out_columns = p->finish.geglu ? p->N / 2 : p->N;
     cuda_gemm_packing(k);
     /* Before the library too: so few rows are a reading of the weights, which one launch does as fast as memory allows;
      * the library's choices for such shapes cut K, with a workspace and a second launch. */
-    int few = takes_gemv(p);
+    int few = takes_gemv(k, p);
     p->splits = few ? 1 : splits_for(p);
     k->base.flops = (uint64_t)(2 * p->M * p->N * p->K);
-    k->base.scratch_bytes = p->splits > 1 ? (size_t)(p->splits * p->M * p->N) * sizeof(float) : 0;
-    k->base.name = few ? "gemv" : cuda_on_tensor_cores(p->type) ? "mma" : "gemm";
     k->body = body;
-    size_t workspace = 0;
-    if (by >= CUDA_GEMM_CUBLASLT && !p->picture && !few)
-        k->u.gemm.library = cublaslt_make(p, k->op.in[2].dtype != 0, &workspace);
-    if (by == CUDA_GEMM_CUDNN && p->picture) k->u.gemm.cudnn_conv = cudnn_make(p, &workspace);
-    if (k->u.gemm.library) k->base.name = "cublaslt";
-    if (k->u.gemm.cudnn_conv) k->base.name = "cudnn";
-    if (workspace > k->base.scratch_bytes) k->base.scratch_bytes = workspace;
+    if (k->block[1] && !few)
+        prepare_pieces(k);
+    else
+        k->base.scratch_bytes = choose_way(k, p, few, &k->u.gemm.library);
+    name_way(k, few);
     return KILN_OK;
 }
 
 void cuda_gemm_free(cuda_kernel *k)
 {
     if (k->op.kind != OP_LINEAR && k->op.kind != OP_CONV2D) return;
-    cublaslt_free(k->u.gemm.library);
+    cublaslt_free(k->u.gemm.library), cublaslt_free(k->u.gemm.library_rest);
     cudnn_free(k->u.gemm.cudnn_conv);
 }
 

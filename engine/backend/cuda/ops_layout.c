@@ -141,6 +141,7 @@ static kiln_status embedding(const cuda_kernel *k, const kernel_args *a, error *
 {
     cu_embedding m = k->u.embedding;
     m.table = a->in[0], m.id = a->in[1], m.out = a->out;
+    m.stored = cuda_stored(k, 0, a->in[0]);
     CUDA_TRY(cu_embedding_run(&m, cuda_stream(a->stream)), "launch");
     return KILN_OK;
 }
@@ -152,14 +153,14 @@ kiln_status cuda_prepare_embedding(cuda_kernel *k, error *e)
     if (id->dtype != KILN_I32)
         return error_set(e, KILN_ERR_UNSUPPORTED, "%s by numbers of type %s", op_name(k->op.kind),
                          dtype_name(id->dtype));
-    if (t->weight) cuda_pack_as(k, 0, k->op.out.dtype);
+    if (t->weight && !k->block[0]) cuda_pack_as(k, 0, k->op.out.dtype);
     k->u.embedding = (cu_embedding){.table_type = cuda_operand_type(k, 0),
                                     .out_type = cuda_type(k->op.out.dtype),
                                     .rows = cuda_rows(&k->op.out),
                                     .columns = cuda_columns(&k->op.out),
                                     .table_ld = cuda_ld(t),
                                     .out_ld = k->op.out.ld,
-                                    .every = 1,
+                                    .every = gather && id->shape.rank == 2 ? id->shape.dim[1] : 1,
                                     .step = gather ? t->shape.dim[1] : 0,
                                     .limit = gather ? t->shape.dim[1] : t->shape.dim[0],
                                     .id_columns = cuda_columns(id),

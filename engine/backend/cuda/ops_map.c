@@ -58,7 +58,7 @@ kiln_status cuda_prepare_expression(cuda_kernel *k, error *e)
     (void)e;
     *m = (cu_expression){.n = (int)a->n,
                          .rank = (int)k->op.out.shape.rank,
-                         .out_type = cuda_type(k->op.out.dtype),
+                         .out_type = cuda_result_type(&k->op),
                          .integer = (int)a->integer,
                          .operands = (int)k->op.n_in,
                          .count = shape_count(&k->op.out.shape)};
@@ -88,7 +88,7 @@ kiln_status cuda_prepare_map(cuda_kernel *k, error *e)
     cu_map *m = &k->u.map;
     *m = (cu_map){.kind = kinds[k->op.kind],
                   .x_type = cuda_operand_type(k, 0),
-                  .out_type = cuda_type(k->op.out.dtype),
+                  .out_type = cuda_result_type(&k->op),
                   .rows = cuda_rows(&k->op.out),
                   .columns = cuda_columns(&k->op.out),
                   .x_ld = cuda_ld(&k->op.in[0]),

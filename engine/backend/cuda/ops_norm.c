@@ -22,7 +22,7 @@ kiln_status cuda_prepare_norm(cuda_kernel *k, error *e)
         if (k->op.in[i].dtype && !k->op.in[i].weight)
             return error_set(e, KILN_ERR_UNSUPPORTED, "%s scaled by something that is no weight", op_name(k->op.kind));
     k->u.norm = (cu_norm){.x_type = cuda_operand_type(k, 0),
-                          .out_type = cuda_type(k->op.out.dtype),
+                          .out_type = cuda_result_type(&k->op),
                           .images = images,
                           .rows = images ? rows / images : 0,
                           .columns = cuda_columns(x),

@@ -16,7 +16,7 @@ static cu_windows windows_of(const cuda_kernel *k)
 {
     const operand_desc *x = &k->op.in[0], *out = &k->op.out;
     cu_windows m = {.x_type = cuda_operand_type(k, 0),
-                    .out_type = cuda_type(out->dtype),
+                    .out_type = cuda_result_type(&k->op),
                     .images = x->shape.dim[0],
                     .kernel = {1, 1, 1},
                     .dilation = {1, 1, 1},

@@ -1,5 +1,6 @@
 /* ops_product.c - matmul, linear with the weight transposed, linear by groups of rows; see product.cu. Weights lie as
- * linear()'s do, so that one packed copy serves both. */
+ * linear()'s do, so that one packed copy serves both; what is stored by blocks is widened as it is loaded, and of
+ * groups without rows nothing is. */
 #include "backend/cuda/cuda.h"
 
 #include "tensor/dtype.h"
@@ -8,6 +9,7 @@ static kiln_status body(const cuda_kernel *k, const kernel_args *a, error *e)
 {
     cu_matmul p = k->u.gemm.product;
     p.a = a->in[0], p.b = a->in[1], p.out = a->out;
+    p.b_stored = cuda_stored(k, 1, a->in[1]);
     if (k->op.kind != OP_MATMUL && k->op.in[2].dtype) p.bias = a->in[2];
     if (k->op.kind == OP_GROUPED_LINEAR) p.offsets = a->in[3];
     CUDA_TRY(cu_matmul_run(&p, cuda_stream(a->stream)), "launch");
@@ -33,7 +35,7 @@ static void finish(cuda_kernel *k, const cu_matmul *sizes, const char *name)
 {
     cu_matmul *p = &k->u.gemm.product;
     *p = *sizes;
-    p->type = cuda_operand_type(k, 0), p->b_type = cuda_operand_type(k, 1), p->out_type = cuda_type(k->op.out.dtype);
+    p->type = cuda_operand_type(k, 0), p->b_type = cuda_operand_type(k, 1), p->out_type = cuda_result_type(&k->op);
     p->a_ld = cuda_ld(&k->op.in[0]), p->out_ld = k->op.out.ld;
     k->base.flops = (uint64_t)(2 * (p->b_group ? 1 : p->matrices) * p->I * p->J * p->K);
     k->base.name = name;

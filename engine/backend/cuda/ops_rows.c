@@ -24,7 +24,7 @@ kiln_status cuda_prepare_norm_rows(cuda_kernel *k, error *e)
     const operand_desc *x = &k->op.in[0];
     (void)e;
     k->u.norm_rows = (cu_norm_rows){.x_type = cuda_operand_type(k, 0),
-                                    .out_type = cuda_type(k->op.out.dtype),
+                                    .out_type = cuda_result_type(&k->op),
                                     .gain_type = cuda_operand_type(k, 1),
                                     .bias_type = cuda_operand_type(k, 2),
                                     .kind = (int)t->kind,

@@ -2,9 +2,10 @@
  * by groups of rows; f32 arithmetic, any sizes and storage. See launch.h.
  *
  * As gemm.cu: a block makes 64 x 64 sums from 16 of the depth at a time, a thread 4 x 4 of them. A group's rows are
- * where the device finds them; blocks beyond end at once, without reading a weight.
+ * where the device finds them; blocks beyond end at once, without reading a weight. A weight that is stored by blocks
+ * is read so, number by number, between the same products.
  */
-#include "backend/cuda/cu.h"
+#include "backend/cuda/cu_blocks.h"
 
 enum { TILE = 64, DEEP = 16, EACH = 4, THREADS = 256 };
 
@@ -43,6 +44,12 @@ static __device__ __forceinline__ void put(const cu_matmul &p, const part &t, in
     cu_store(p.out, p.out_type, (t.out + i) * p.out_ld + j, v);
 }
 
+template <int BLOCKS> static __device__ __forceinline__ float right_at(const cu_matmul &p, int64_t at)
+{
+    return BLOCKS ? cu_stored_read1(p.b_stored, at) : cu_load(p.b, p.b_type, at);
+}
+
+template <int BLOCKS>
 static __device__ __forceinline__ void make_tile(const cu_matmul &p, const part &t, int64_t i0, int64_t j0,
                                                  float (*left)[TILE + 4], float (*right)[TILE + 4])
 {
@@ -56,7 +63,7 @@ static __device__ __forceinline__ void make_tile(const cu_matmul &p, const part 
             int turned = p.b_k != 1, row = turned ? thread / TILE + 4 * e : deep;
             int column = turned ? thread % TILE : across + 16 * e;
             int64_t j = j0 + column, kb = k0 + row;
-            right[row][column] = j < p.J && kb < p.K ? cu_load(p.b, p.b_type, t.b + j * p.b_j + kb * p.b_k) : 0;
+            right[row][column] = j < p.J && kb < p.K ? right_at<BLOCKS>(p, t.b + j * p.b_j + kb * p.b_k) : 0;
         }
         __syncthreads();
         for (int d = 0; d < DEEP; d++) {
@@ -71,14 +78,26 @@ static __device__ __forceinline__ void make_tile(const cu_matmul &p, const part 
         for (int j = 0; j < EACH; j++) put(p, t, i0 + across * EACH + i, j0 + deep * EACH + j, sum[i][j]);
 }
 
-static __global__ void __launch_bounds__(THREADS) product(cu_matmul p)
+template <int BLOCKS>
+static __device__ __forceinline__ void make_tiles(const cu_matmul &p, float (*left)[TILE + 4], float (*right)[TILE + 4])
 {
-    __shared__ float left[DEEP][TILE + 4], right[DEEP][TILE + 4];
     int64_t i0 = (int64_t)blockIdx.x * TILE, j0 = (int64_t)blockIdx.y * TILE;
     for (int64_t m = blockIdx.z; m < p.matrices; m += gridDim.z) {
         part t = part_of(p, m);
-        if (i0 < t.rows) make_tile(p, t, i0, j0, left, right);
+        if (i0 < t.rows) make_tile<BLOCKS>(p, t, i0, j0, left, right);
     }
+}
+
+static __global__ void __launch_bounds__(THREADS) product(cu_matmul p)
+{
+    __shared__ float left[DEEP][TILE + 4], right[DEEP][TILE + 4];
+    make_tiles<0>(p, left, right);
+}
+
+static __global__ void __launch_bounds__(THREADS) product_blocks(cu_matmul p)
+{
+    __shared__ float left[DEEP][TILE + 4], right[DEEP][TILE + 4];
+    make_tiles<1>(p, left, right);
 }
 
 /* Rows of no group are 0. */
@@ -94,7 +113,8 @@ extern "C" cudaError_t cu_matmul_run(const cu_matmul *p, cudaStream_t stream)
     if (p->I <= 0 || p->J <= 0 || p->matrices <= 0) return cudaSuccess;
     dim3 grid((unsigned)((p->I + TILE - 1) / TILE), (unsigned)((p->J + TILE - 1) / TILE),
               (unsigned)(p->matrices < 32768 ? p->matrices : 32768));
-    cudaError_t status = CU_LAUNCH(product, grid, dim3(THREADS), 0, stream, *p);
+    cudaError_t status = p->b_stored.block ? CU_LAUNCH(product_blocks, grid, dim3(THREADS), 0, stream, *p)
+                                           : CU_LAUNCH(product, grid, dim3(THREADS), 0, stream, *p);
     if (status != cudaSuccess || !p->offsets) return status;
     return CU_LAUNCH(product_rest, dim3((unsigned)p->I), dim3(128), 0, stream, *p);
 }

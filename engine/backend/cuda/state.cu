@@ -6,8 +6,9 @@ static __global__ void state_write(cu_state_write m)
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < m.count;
          i += (int64_t)gridDim.x * blockDim.x) {
         int64_t span = i / m.inner, outer = span / m.n, from = i / m.columns * m.x_ld + i % m.columns;
-        int32_t offset = m.offset[m.offsets == 1 ? 0 : outer];
-        if (offset < 0) continue;
+        int32_t offset = m.offset[m.one_offset ? 0 : outer];
+        int64_t written = m.written ? m.written[m.one_written ? 0 : outer] : m.n;
+        if (offset < 0 || written > m.n || span % m.n >= written) continue;
         int64_t to = (outer * m.places + (offset + span % m.n) % m.places) * m.inner + i % m.inner;
         if (m.out_type == CU_I32)
             static_cast<int32_t *>(m.out)[to] = static_cast<const int32_t *>(m.x)[from];

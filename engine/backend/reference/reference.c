@@ -85,10 +85,28 @@ static kiln_status reference_pack(const kernel *k, uint32_t operand, const void 
                              : error_set(e, status, "weights of type %s are not supported", dtype_name(src_dtype));
 }
 
+/* The op in f32, then its numbers brought into f16's range. */
+static kiln_status run_saturated(const reference_kernel *r, const kernel_args *a, error *e)
+{
+    op_desc op = r->op;
+    kernel_args own = *a;
+    int64_t rows = operand_rows(&op.out), columns = operand_columns(&op.out);
+    float *made = mem_calloc((size_t)(rows * op.out.ld + 1), sizeof *made);
+    if (!made) return error_set(e, KILN_ERR_NOMEM, "out of memory for a result");
+    op.out.dtype = KILN_F32, own.out = made;
+    kiln_status status = r->body(&op, &own, e);
+    for (int64_t i = 0; i < rows * columns && status == KILN_OK; i++) {
+        float v = made[i / columns * op.out.ld + i % columns];
+        operand_set(&r->op.out, a->out, i / columns, i % columns, v > 65504 ? 65504 : v < -65504 ? -65504 : v);
+    }
+    mem_free(made);
+    return status;
+}
+
 static kiln_status reference_run(const kernel *k, const kernel_args *a, error *e)
 {
     const reference_kernel *r = (const reference_kernel *)k;
-    return r->body(&r->op, a, e);
+    return op_saturates(&r->op) ? run_saturated(r, a, e) : r->body(&r->op, a, e);
 }
 
 static void reference_free(kernel *k) { mem_free(k); }

@@ -120,13 +120,14 @@ kiln_status reference_embedding(const op_desc *op, const kernel_args *a, error *
 
 kiln_status reference_gather(const op_desc *op, const kernel_args *a, error *e)
 {
-    int64_t T = op->in[0].shape.dim[1], D = op->in[0].shape.dim[2];
-    for (int64_t n = 0; n < op->out.shape.dim[0]; n++) {
+    int64_t N = op->in[0].shape.dim[0], T = op->in[0].shape.dim[1], D = op->in[0].shape.dim[2];
+    int64_t rows = shape_count(&op->in[1].shape);
+    for (int64_t n = 0; n < rows; n++) {
         int32_t t = operand_get_i32(&op->in[1], a->in[1], n);
         if (t < 0 || t >= T)
             return error_set(e, KILN_ERR_INVALID, "place %d is outside the %lld of the sequence", t, (long long)T);
         for (int64_t c = 0; c < D; c++)
-            operand_set(&op->out, a->out, n, c, operand_get(&op->in[0], a->in[0], n * T + t, c));
+            operand_set(&op->out, a->out, n, c, operand_get(&op->in[0], a->in[0], n / (rows / N) * T + t, c));
     }
     return KILN_OK;
 }

@@ -15,7 +15,12 @@ kiln_status reference_state_write(const op_desc *op, const kernel_args *a, error
         int64_t offset = operand_get_i32(&op->in[1], a->in[1], offsets == 1 ? 0 : o);
         if (offset < 0)
             return error_set(e, KILN_ERR_INVALID, "a state is written from place %lld on", (long long)offset);
-        for (int64_t k = 0; k < n; k++)
+        int64_t count = n;
+        if (op->n_in > 3) count = operand_get_i32(&op->in[3], a->in[3], shape_count(&op->in[3].shape) == 1 ? 0 : o);
+        if (count < 0 || count > n)
+            return error_set(e, KILN_ERR_INVALID, "a state is written with %lld of %lld places", (long long)count,
+                             (long long)n);
+        for (int64_t k = 0; k < count; k++)
             for (int64_t i = 0; i < inner; i++) {
                 int64_t to = (o * places + (offset + k) % places) * inner + i, from = (o * n + k) * inner + i;
                 int64_t out_columns = operand_columns(&op->out);

@@ -106,7 +106,10 @@ static kiln_t attention(const walk *s, const char *block, kiln_attention_info a)
     char place[48];
     const kiln_rope rope = {
         .size = sizeof rope, .heads = (int32_t)s->m->heads, .interleaved = 1, .cos = s->cos, .sin = s->sin};
+    const kiln_attention_stream streams[] = {{sizeof *streams, "text", 0, s->length},
+                                             {sizeof *streams, "image", s->length, s->rows * s->cols}};
     a.size = sizeof a, a.heads = (int32_t)s->m->heads, a.place = NAME(place, "%s.attn", block);
+    a.stream = streams, a.n_stream = COUNT(streams);
     a.q = s->o->rope(s->p, a.q, &rope), a.k = s->o->rope(s->p, a.k, &rope);
     return kiln_attention_at(&s->r, &a);
 }
@@ -346,45 +349,12 @@ static const kiln_model_family family = {.size = sizeof family,
                                          .detect = detect,
                                          .open = open_model};
 
-/* ---- ExampleFluxConditioning ---- */
-
-typedef struct {
-    double guidance;
-} conditioning_params;
-
-static const kiln_port conditioning_in[] = {{.name = "tokens", .type = "*", .doc = "f32 [1,L,D], T5's."},
-                                            {.name = "pooled", .type = "*", .doc = "f32 [1,D], CLIP-L's."}};
-static const kiln_port conditioning_out[] = {{.name = "CONDITIONING", .type = "CONDITIONING", .doc = "Both."}};
-static const kiln_param conditioning_param[] = {
-    KIT_FLOAT(conditioning_params, guidance, 3.5, 0, 100, 0.1, "How much the prompt counts.")};
-
-static kiln_status conditioning_run(const kiln_call *c)
-{
-    const kiln_value_api *v = kit_values(c);
-    kiln_value *entry = v->new_map(c->ctx), *list = v->new_list(c->ctx);
-    kiln_status status = entry && list ? v->map_set(entry, "tokens", c->in[0]) : KILN_ERR_NOMEM;
-    if (status == KILN_OK) status = v->map_set(entry, "pooled", c->in[1]);
-    if (status == KILN_OK)
-        status =
-            kit_set(c, entry, "guidance", v->new_float(c->ctx, ((const conditioning_params *)c->params)->guidance));
-    if (status == KILN_OK) status = v->list_push(list, entry);
-    c->host->unref(entry);
-    if (status == KILN_OK)
-        c->out[0] = list;
-    else
-        c->host->unref(list);
-    return status;
-}
-
-const kiln_node conditioning_node = {
-    KIT_NODE("ExampleFluxConditioning", "Flux Conditioning", "examples", "Tokens, their sum, and guidance."),
-    KILN_ARRAY(in, conditioning_in), KILN_ARRAY(out, conditioning_out),
-    KIT_PARAMS(conditioning_params, conditioning_param), .run = conditioning_run};
-
 static kiln_status open_plugin(const kiln_host *host)
 {
     const kiln_model_api *models = host->ability(KILN_MODEL_ABILITY);
-    return models ? models->register_family(&family) : KILN_ERR_UNSUPPORTED;
+    if (!models) return KILN_ERR_UNSUPPORTED;
+    TRY(models->register_family(&t5_family));
+    return models->register_family(&family);
 }
 
-KILN_PLUGIN_OPEN("org.example.flux", "1.0.0", "MIT", open_plugin, &t5_node, &conditioning_node);
+KILN_PLUGIN_OPEN("org.example.flux", "1.0.0", "MIT", open_plugin, &loader_node, &encode_node);

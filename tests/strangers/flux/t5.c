@@ -1,20 +1,24 @@
-/* t5.c - the encoder of a T5 1.1 (Raffel et al. 2020; Shazeer 2020) under transformers' names: token ids -> tokens.
- * What a key is away from a query counts by a table of buckets, the first block's in all of them. Scores are not
- * scaled.
+/* t5.c - the encoder of a T5 1.1 (Raffel et al. 2020; Shazeer 2020) under transformers' names, as a text encoder of
+ * kiln: a prompt of any length, filled up to 256 tokens, -> hidden states. What a key is away from a query counts by a
+ * table of buckets, the first block's in all of them. Scores are not scaled.
+ *
+ * Its tokenizer, SentencePiece's unigram model, lies beside the weights as tokenizer.json or spiece.model: in their
+ * folder, or in the metadata of their file.
  */
 #include "flux.h"
 
 #include "kiln/config.h"
-#include "kiln/ops.h"
+#include "kiln/model.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
-enum { IDS_MAX = 1024 };
+enum { LEAST = 256 }; /* tokens that Flux sees, the padding's too */
 
 typedef struct {
+    kiln_text_encoder encoder;
+    kiln_clip_encoder row;
+    const kiln_tokenizer_api *api;
     int64_t width, head, heads, hidden, layers, vocabulary, buckets, distance;
     float eps;
+    char family[120];
 } t5;
 
 typedef struct {
@@ -22,27 +26,9 @@ typedef struct {
     kiln_program *p;
     kiln_weights *weights;
     const t5 *m;
-    int64_t length;
 } walk;
 
-static kiln_status read_config(const kiln_call *c, const kiln_weights *set, t5 *m)
-{
-    static const config_rule expected[] = {{"feed_forward_proj", "\"gated-gelu\""}};
-    config from = config_open(c->host, c->ctx, set, "__metadata__/config");
-    if (!from.root && !from.failed) CONFIG_FAIL(&from, KILN_ERR_INVALID, "this T5 has no 'config' in its metadata");
-    config_expect(&from, expected, COUNT(expected));
-    m->width = config_int(&from, "d_model", 4096, 1, 1 << 16);
-    m->head = config_int(&from, "d_kv", 64, 1, 1024);
-    m->heads = config_int(&from, "num_heads", 64, 1, 1024);
-    m->hidden = config_int(&from, "d_ff", 10240, 1, 1 << 20);
-    m->layers = config_int(&from, "num_layers", 24, 1, 1000);
-    m->vocabulary = config_int(&from, "vocab_size", 32128, 1, 1 << 20);
-    m->buckets = config_int(&from, "relative_attention_num_buckets", 32, 2, 1024);
-    m->distance = config_int(&from, "relative_attention_max_distance", 128, 2, 1 << 20);
-    m->eps = (float)config_number(&from, "layer_norm_epsilon", 1e-6, 0, 1);
-    config_close(&from);
-    return from.failed ? KILN_ERR_INVALID : KILN_OK;
-}
+/* ---- the network ---- */
 
 static kiln_t linear(const walk *s, kiln_t x, int64_t out, int64_t in, const char *name)
 {
@@ -85,90 +71,163 @@ static kiln_t feed_forward(const walk *s, kiln_t x, long long i)
 }
 
 /* The stream is f32 in every precision: T5's grows large. */
-static kiln_status record(kiln_ctx *ctx, const walk *s)
+static void record(const kiln_text_encoder *e, const kiln_ops *ops, kiln_program *p, kiln_weights *weights,
+                   const kiln_text_inputs *in, kiln_text_features *out)
 {
     const kiln_map to_f32 = {.size = sizeof to_f32, .dtype = KILN_F32};
+    const walk walker = {ops, p, weights, e->self}, *s = &walker;
     char name[96];
-    kiln_t ids = s->o->input(s->p, "ids", KILN_I32, 2, KILN_DIMS(1, s->length));
-    kiln_t words = s->o->weight(s->p, s->weights, "shared.weight", 2, KILN_DIMS(s->m->vocabulary, s->m->width));
-    kiln_t table =
-        s->o->weight(s->p, s->weights, "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight", 2,
-                     KILN_DIMS(s->m->buckets, s->m->heads));
-    kiln_t x = s->o->cast(s->p, s->o->embedding(s->p, words, ids), KILN_F32);
+    kiln_t words = ops->weight(p, weights, "shared.weight", 2, KILN_DIMS(s->m->vocabulary, s->m->width));
+    kiln_t table = ops->weight(p, weights, "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight", 2,
+                               KILN_DIMS(s->m->buckets, s->m->heads));
+    kiln_t x = ops->cast(p, ops->embedding(p, words, in->ids), KILN_F32);
+    if (in->layer != -1) ops->fail(p, "T5 conditions with its last layer, and layer %d was asked for", in->layer);
     for (long long i = 0; i < s->m->layers; i++) {
         kiln_t h = norm(s, x, NAME(name, "encoder.block.%lld.layer.0.layer_norm.weight", i));
-        x = s->o->map(s->p, "a + b", (kiln_t[]){x, attention(s, h, i, table)}, 2, &to_f32);
+        x = ops->map(p, "a + b", (kiln_t[]){x, attention(s, h, i, table)}, 2, &to_f32);
         h = norm(s, x, NAME(name, "encoder.block.%lld.layer.1.layer_norm.weight", i));
-        x = s->o->map(s->p, "a + b", (kiln_t[]){x, feed_forward(s, h, i)}, 2, &to_f32);
+        x = ops->map(p, "a + b", (kiln_t[]){x, feed_forward(s, h, i)}, 2, &to_f32);
     }
-    s->o->output(s->p, "tokens", norm(s, x, "encoder.final_layer_norm.weight"));
-    return s->o->plan(ctx, s->p, NULL);
+    out->tokens = norm(s, x, "encoder.final_layer_norm.weight");
 }
 
-/* ---- ExampleT5Encode ---- */
+/* ---- text to tokens: one chunk, an end token, then padding ---- */
 
-typedef struct {
-    const char *path, *ids;
-} t5_params;
-
-static int64_t parse(const char *text, int32_t ids[IDS_MAX], int64_t vocabulary)
+static kiln_status fill(const t5 *m, const kiln_encoding *e, const kiln_host *host, kiln_ctx *ctx, kiln_tokens *out)
 {
-    int64_t n = 0;
-    char *end;
-    for (const char *at = text; *(at += strspn(at, " ")); at = end) {
-        long id = strtol(at, &end, 10);
-        if (end == at || n == IDS_MAX || id < 0 || id >= vocabulary) return 0;
-        ids[n++] = (int32_t)id;
-    }
-    return n;
+    const int32_t pad = 0;
+    uint32_t least = out->length > LEAST ? out->length : LEAST, used = (uint32_t)e->n;
+    out->n_chunk = 1, out->length = used > least ? used : least;
+    out->id = host->scratch(ctx, out->length * sizeof *out->id, KILN_CPU);
+    out->weight = host->scratch(ctx, out->length * sizeof *out->weight, KILN_CPU);
+    out->end = host->scratch(ctx, sizeof *out->end, KILN_CPU);
+    out->count = host->scratch(ctx, sizeof *out->count, KILN_CPU);
+    if (!out->id || !out->weight || !out->end || !out->count) return KILN_ERR_NOMEM;
+    for (uint32_t i = 0; i < out->length; i++) out->id[i] = i < used ? e->id[i] : pad, out->weight[i] = 1;
+    *out->end = (int32_t)used - 1, *out->count = (int32_t)used;
+    for (uint32_t i = 0; i < used; i++)
+        if (out->id[i] >= m->vocabulary)
+            return host->fail(ctx, KILN_ERR_INVALID, "the tokenizer knows token %d, and the T5 has %lld", out->id[i],
+                              (long long)m->vocabulary);
+    return KILN_OK;
 }
 
-static kiln_status encode(const kiln_call *c, kiln_weights *set, kiln_program **program)
+static kiln_status tokenise(const kiln_text_encoder *encoder, const kiln_tokenizer *tokenizer, const kiln_host *host,
+                            kiln_ctx *ctx, const char *text, kiln_tokens *out)
 {
-    const kiln_ops *ops = c->host->ability(KILN_OPS_ABILITY);
-    t5 m = {0};
-    int32_t ids[IDS_MAX];
-    kiln_tensor to;
-    TRY(read_config(c, set, &m));
-    walk s = {
-        .o = ops, .weights = set, .m = &m, .length = parse(((const t5_params *)c->params)->ids, ids, m.vocabulary)};
-    if (!s.length)
-        return c->host->fail(c->ctx, KILN_ERR_INVALID, "ids: 1 to %d numbers from 0 to %lld are expected", IDS_MAX,
-                             (long long)m.vocabulary - 1);
-    TRY(kit_new_f32(c, 3, KILN_DIMS(1, s.length, m.width), &c->out[0], &to));
-    s.p = *program =
-        ops->program_new(c->ctx, &(kiln_program_options){.size = sizeof(kiln_program_options), .name = "t5"});
-    if (!s.p) return KILN_ERR_NOMEM;
-    TRY(record(c->ctx, &s));
-    const kiln_bind in = KILN_BIND("ids", kit_window(KILN_I32, KILN_CPU, ids, 2, KILN_DIMS(1, s.length)));
-    const kiln_bind out = KILN_BIND("tokens", to);
-    return ops->run(c->ctx, s.p, &in, 1, &out, 1);
-}
-
-static kiln_status run(const kiln_call *c)
-{
-    const kiln_weights_api *w = c->host->ability(KILN_WEIGHTS_ABILITY);
-    const kiln_ops *ops = c->host->ability(KILN_OPS_ABILITY);
-    kiln_program *program = NULL;
-    kiln_weights *set = w->open(c->ctx, ((const t5_params *)c->params)->path);
-    if (!set) return KILN_ERR_IO;
-    kiln_status status = encode(c, set, &program);
-    if (program) ops->program_free(program);
-    w->unref(set);
+    const t5 *m = encoder->self;
+    const kiln_tokenizer_input in = {.size = sizeof in, .text = text, .n = strlen(text), .ends = 1};
+    char why[KILN_TOKENIZER_WHY] = "";
+    kiln_encoding e = {.size = sizeof e};
+    kiln_status status = m->api->encode(tokenizer, &in, &e, why);
+    if (status == KILN_OK)
+        status = fill(m, &e, host, ctx, out);
+    else
+        host->fail(ctx, status, "%s", why);
+    m->api->encoding_free(&e);
     return status;
 }
 
-static const kiln_port out_ports[] = {{.name = "tokens", .type = "*", .doc = "f32 [1,T,D]."}};
-static const kiln_param param[] = {{.name = "file",
-                                    .type = KILN_P_FILE,
-                                    .flags = KILN_PARAM_REQUIRED,
-                                    .offset = offsetof(t5_params, path),
-                                    .from = "text_encoders",
-                                    .doc = "A .safetensors file with a config in its metadata."},
-                                   {.name = "ids",
-                                    .type = KILN_P_STRING,
-                                    .flags = KILN_PARAM_REQUIRED,
-                                    .offset = offsetof(t5_params, ids),
-                                    .doc = "Token ids."}};
-const kiln_node t5_node = {KIT_NODE("ExampleT5Encode", "T5 Encode", "examples", "Token ids to tokens."),
-                           KILN_ARRAY(out, out_ports), KIT_PARAMS(t5_params, param), .run = run};
+/* ---- opening ---- */
+
+static const char alone[] = "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight";
+
+static int detect(const kiln_weights_api *w, const kiln_weights *set)
+{
+    kiln_weight_info info = {.size = sizeof info};
+    return w->find(set, alone, &info) == KILN_OK ? 90 : 0;
+}
+
+/* In the folder's files, or in the file's metadata. */
+static const char *text_of(const kiln_weights_api *w, const kiln_weights *set, const char *file, size_t *n)
+{
+    char name[96];
+    const char *text = w->text(set, file, n);
+    return text ? text : w->text(set, NAME(name, "__metadata__/%s", file), n);
+}
+
+static kiln_status read_config(const kiln_host *host, kiln_ctx *ctx, const kiln_weights *set, t5 *m)
+{
+    static const config_rule expected[] = {{"feed_forward_proj", "\"gated-gelu\""}};
+    config from = config_open(host, ctx, set, "config.json");
+    if (!from.root && !from.failed) from = config_open(host, ctx, set, "__metadata__/config.json");
+    if (!from.root && !from.failed)
+        CONFIG_FAIL(&from, KILN_ERR_INVALID, "this T5 has no config.json beside it, nor in its metadata");
+    config_expect(&from, expected, COUNT(expected));
+    m->width = config_int(&from, "d_model", 4096, 1, 1 << 16);
+    m->head = config_int(&from, "d_kv", 64, 1, 1024);
+    m->heads = config_int(&from, "num_heads", 64, 1, 1024);
+    m->hidden = config_int(&from, "d_ff", 10240, 1, 1 << 20);
+    m->layers = config_int(&from, "num_layers", 24, 1, 1000);
+    m->vocabulary = config_int(&from, "vocab_size", 32128, 1, 1 << 20);
+    m->buckets = config_int(&from, "relative_attention_num_buckets", 32, 2, 1024);
+    m->distance = config_int(&from, "relative_attention_max_distance", 128, 2, 1 << 20);
+    m->eps = (float)config_number(&from, "layer_norm_epsilon", 1e-6, 0, 1);
+    config_close(&from);
+    return from.failed ? KILN_ERR_INVALID : KILN_OK;
+}
+
+static kiln_tokenizer *open_tokenizer(const kiln_host *host, kiln_ctx *ctx, const kiln_weights *set, const t5 *m)
+{
+    static const char *const files[] = {"tokenizer.json", "spiece.model"};
+    const kiln_weights_api *w = host->ability(KILN_WEIGHTS_ABILITY);
+    kiln_tokenizer_file file = {.size = sizeof file};
+    for (size_t i = 0; i < COUNT(files) && !file.data; i++)
+        file.name = files[i], file.data = text_of(w, set, files[i], &file.bytes);
+    if (m->api && file.data)
+        return m->api->open(
+            ctx, &(kiln_tokenizer_source){.size = sizeof(kiln_tokenizer_source), .file = &file, .n_file = 1});
+    host->fail(ctx, KILN_ERR_INVALID,
+               m->api ? "this T5 has no tokenizer: put its tokenizer.json or spiece.model beside "
+                        "it, or into its metadata"
+                      : "there is no tokenizer: load the plugin org.kiln.tokenizer");
+    return NULL;
+}
+
+static void release(void *owned)
+{
+    t5 *m = owned;
+    if (m->row.tokenizer) m->api->unref(m->row.tokenizer);
+    free(m);
+}
+
+static kiln_status open_parts(const kiln_host *host, kiln_ctx *ctx, kiln_weights *set, t5 *m)
+{
+    TRY(read_config(host, ctx, set, m));
+    m->api = host->ability(KILN_TOKENIZER_ABILITY);
+    if (!(m->row.tokenizer = open_tokenizer(host, ctx, set, m))) return KILN_ERR_INVALID;
+    NAME(m->family, "example-t5/%lld.%lld.%g", (long long)m->heads, (long long)m->distance, (double)m->eps);
+    m->encoder = (kiln_text_encoder){.size = sizeof m->encoder,
+                                     .family = m->family,
+                                     .self = m,
+                                     .width = m->width,
+                                     .layers = (int32_t)m->layers,
+                                     .default_layer = -1,
+                                     .min_length = LEAST,
+                                     .tokenise = tokenise,
+                                     .record = record,
+                                     .architecture = "T5"};
+    m->row.size = sizeof m->row, m->row.name = "t5xxl", m->row.encoder = &m->encoder, m->row.weights = set;
+    return KILN_OK;
+}
+
+static kiln_value *open_t5(const kiln_host *host, kiln_ctx *ctx, kiln_weights *set)
+{
+    const kiln_model_api *models = host->ability(KILN_MODEL_ABILITY);
+    t5 *m = calloc(1, sizeof *m);
+    kiln_value *value = NULL;
+    if (!m) return NULL;
+    if (open_parts(host, ctx, set, m) == KILN_OK)
+        value = models->clip_new(
+            ctx, &(kiln_clip){
+                     .size = sizeof(kiln_clip), .n_encoder = 1, .encoder = &m->row, .owned = m, .release = release});
+    if (!value) release(m);
+    return value;
+}
+
+const kiln_model_family t5_family = {.size = sizeof t5_family,
+                                     .kind = KILN_FAMILY_TEXT_ENCODER,
+                                     .name = "example-t5",
+                                     .doc = "T5's encoder",
+                                     .detect = detect,
+                                     .open = open_t5};

@@ -1,6 +1,7 @@
 /* golden_nodes.c - a plugin for tests: latents, conditionings and pictures from the tensors of a .safetensors file, and
  * a node that holds a latent against one of them and reports on standard output: "golden NAME 3.2e-07", the largest
- * difference by the largest value. TestDump writes a latent's bytes, TestBytes any tensor's, TestText prints a text.
+ * difference by the largest value. TestEntry takes what a conditioning has under a key. TestDump writes a latent's
+ * bytes, TestBytes any tensor's, TestText prints a text.
  */
 #include "kiln/files.h"
 #include "kiln/kit.h"
@@ -121,10 +122,48 @@ static const kiln_node embeds_node = {
     KIT_NODE("TestBothEmbeds", "Both", "test", "The embeddings of two lots of pictures, one below the other."),
     KILN_ARRAY(in, embeds_in), KILN_ARRAY(out, embeds_out), .run = run_embeds};
 
+/* ---- TestEntry ---- */
+
+typedef struct {
+    const char *key;
+} entry_params;
+static const kiln_param entry_param[] = {{.name = "key",
+                                          .type = KILN_P_STRING,
+                                          .flags = KILN_PARAM_REQUIRED,
+                                          .offset = offsetof(entry_params, key),
+                                          .doc = "Of the first entry."}};
+static const kiln_port entry_in[] = {{.name = "conditioning", .type = "CONDITIONING", .doc = "Of an encoder."}};
+
+static kiln_status run_entry(const kiln_call *c)
+{
+    const kiln_value_api *v = kit_values(c);
+    const char *key = ((const entry_params *)c->params)->key;
+    kiln_value *item = v->map_get(v->list_at(c->in[0], 0), key);
+    if (!item) return c->host->fail(c->ctx, KILN_ERR_INVALID, "the conditioning has no '%s'", key);
+    c->out[0] = c->host->ref(item);
+    return KILN_OK;
+}
+
+static const kiln_node entry_node = {KIT_NODE("TestEntry", "Entry", "test", "What a conditioning has under a key."),
+                                     KILN_ARRAY(in, entry_in), KILN_ARRAY(out, tensor_out),
+                                     KIT_PARAMS(entry_params, entry_param), .run = run_entry};
+
 /* ---- TestGolden ---- */
 
 static const kiln_port golden_in[] = {
-    {.name = "value", .type = "*", .doc = "A LATENT, a CLIP_VISION_OUTPUT, or a tensor such as an IMAGE."}};
+    {.name = "value",
+     .type = "*",
+     .doc = "A LATENT, a CLIP_VISION_OUTPUT, a CONDITIONING (its tokens), or a tensor such as an IMAGE."}};
+
+/* The tensor that a value is about. */
+static const kiln_value *tensor_in(const kiln_call *c, const kiln_value *value)
+{
+    static const char *const key[] = {"samples", "image_embeds", "tokens"};
+    const kiln_value_api *v = kit_values(c);
+    const kiln_value *map = v->count(value) ? v->list_at(value, 0) : NULL, *found = NULL;
+    for (size_t i = 0; i < COUNT(key) && !found; i++) found = v->map_get(map ? map : value, key[i]);
+    return found ? found : value;
+}
 
 static double error_of(const float *got, const float *want, size_t n)
 {
@@ -139,10 +178,8 @@ static double error_of(const float *got, const float *want, size_t n)
 
 static kiln_status run_golden(const kiln_call *c)
 {
-    const kiln_value_api *v = kit_values(c);
     const tensor_params *p = c->params;
-    const kiln_value *samples = v->map_get(c->in[0], "samples"), *embeds = v->map_get(c->in[0], "image_embeds");
-    const kiln_value *value = samples ? samples : embeds ? embeds : c->in[0];
+    const kiln_value *value = tensor_in(c, c->in[0]);
     kiln_value *golden = tensor_of(c);
     kiln_tensor got, want;
     if (!golden) return KILN_ERR_INVALID;
@@ -154,7 +191,7 @@ static kiln_status run_golden(const kiln_call *c)
             status = c->host->fail(c->ctx, KILN_ERR_INVALID, "golden '%s': dimension %u is %lld, not %lld", p->name, i,
                                    (long long)got.dim[i], (long long)want.dim[i]);
     if (status == KILN_OK) {
-        printf("\ngolden %s %.1e\n", p->name, error_of(got.data, want.data, kit_count(&want)));
+        printf("golden %s %.1e\n", p->name, error_of(got.data, want.data, kit_count(&want)));
         fflush(stdout);
     }
     c->host->unref(golden);
@@ -194,14 +231,14 @@ static const kiln_param name_param[] = {{.name = "name",
                                          .flags = KILN_PARAM_REQUIRED,
                                          .offset = offsetof(name_params, name),
                                          .doc = "Of the file, or of the line."}};
-static const kiln_port bytes_in[] = {{.name = "value", .type = "*", .doc = "A tensor."}};
+static const kiln_port bytes_in[] = {{.name = "value", .type = "*", .doc = "A tensor, or what TestGolden takes."}};
 static const kiln_port text_in[] = {{.name = "text", .type = "STRING", .doc = "To print: \"text NAME ...\"."}};
 
 static kiln_status run_bytes(const kiln_call *c)
 {
     const kiln_files_api *files = c->host->ability(KILN_FILES_ABILITY);
     kiln_tensor t;
-    TRY(kit_f32_between(c, c->in[0], 1, KILN_MAX_RANK, "what is written", &t));
+    TRY(kit_f32_between(c, tensor_in(c, c->in[0]), 1, KILN_MAX_RANK, "what is written", &t));
     kiln_file *f = files->create(c->ctx, KILN_FILES_OUTPUT, ((const name_params *)c->params)->name, "f32");
     if (!f) return KILN_ERR_IO;
     TRY(files->write(f, t.data, kit_count(&t) * sizeof(float)));
@@ -223,4 +260,4 @@ static const kiln_node text_node = {KIT_NODE_FLAGS(KILN_NODE_OUTPUT, 1, "TestTex
                                     KILN_ARRAY(in, text_in), KIT_PARAMS(name_params, name_param), .run = run_text};
 
 KILN_PLUGIN("org.example.golden", "1.0.0", "MIT", &latent_node, &image_node, &mask_node, &tensor_node,
-            &conditioning_node, &embeds_node, &golden_node, &dump_node, &bytes_node, &text_node);
+            &conditioning_node, &embeds_node, &entry_node, &golden_node, &dump_node, &bytes_node, &text_node);

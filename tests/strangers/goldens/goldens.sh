@@ -48,19 +48,33 @@ refused() {
     [ $result -eq 0 ] || { echo "  exit status $got"; tail -n 3 "$work/$1.txt" | cut -c 1-600; }
     verdict "$1" $result
 }
-# resumes_after_a_kill WORKFLOW: killed in the middle of a sampling and run once more, it goes on and ends with the same bytes
-resumes_after_a_kill() {
-    local file=$1 pid begun
-    run whole "$file" --no-cache || return 1
+# steps_of EVENTS: the steps that were reported; of quick ones a part is
+steps_of() { sed -n 's/.*"what": "step", "done": \([0-9]*\).*/\1/p' "$1" 2>/dev/null; }
+# longer WORKFLOW WORD: what WORD counts there, four times as much of it
+longer() { awk -v word="$2: " '{ while (match($0, word "[0-9]+")) { n = length(word); printf "%s%s%d", substr($0, 1, RSTART - 1), word, 4 * substr($0, RSTART + n, RLENGTH - n); $0 = substr($0, RSTART + RLENGTH) } print }' "$1" >"$1.longer" && mv "$1.longer" "$1"; }
+# killed_midway WORKFLOW STEP ENDED: killed once STEP was reported, its state in $work/cache. A processor that is through before that (ENDED says so)
+# gets a longer workflow.
+killed_midway() {
+    local file=$1 pid seen
     for _ in 1 2 3 4 5; do
         rm -rf "$work/cache" "$work/cut" "$work/events"
         "$kiln" run "$file" --precision f32 --plugins "$work/plugins" --models "${models:-$here/models}" --input "${input:-$here:$here/input}" --out "$work/cut" \
-            --cache "$work/cache" --save-state 0.000001 --events "$work/events" >/dev/null 2>&1 & pid=$!
-        for _ in $(seq 1000); do grep -q '"what": "step", "done": 5' "$work/events" 2>/dev/null && break; sleep 0.01; done
+            --cache "$work/cache" --save-state 0.000001 --events "$work/events" >"$work/cut.txt" 2>&1 & pid=$!
+        while kill -0 $pid 2>/dev/null; do
+            seen=$(steps_of "$work/events" | tail -n 1); [ "${seen:-0}" -lt "$2" ] || break
+            sleep 0.01
+        done
         { kill -KILL $pid; wait $pid; } 2>/dev/null
-        [ -e "$work/cut/samples_00001_.f32" ] || break
+        eval "$3" || return 0
+        longer "$file" steps; longer "$file" tokens
     done
+    echo "  it ends before it can be killed"; return 1
+}
+# resumes_after_a_kill WORKFLOW: killed in the middle of a sampling and run once more, it goes on and ends with the same bytes
+resumes_after_a_kill() {
+    local file=$1 begun
+    killed_midway "$file" 3 '[ -e "$work/cut/samples_00001_.f32" ]' && run whole "$file" --no-cache || return 1
     run rest "$file" --cache "$work/cache" --events "$work/events" || return 1
-    begun=$(sed -n 's/.*"what": "step", "done": \([0-9]*\).*/\1/p' "$work/events" | head -n 1)
+    begun=$(steps_of "$work/events" | head -n 1)
     [ "${begun:-0}" -gt 1 ] && cmp "$work/whole/samples_00001_.f32" "$work/rest/samples_00001_.f32" || { echo "  begun at step ${begun:-?}"; return 1; }
 }

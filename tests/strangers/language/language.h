@@ -71,8 +71,7 @@ kiln_t language_count_up(const language_recording *r, uint32_t rank, uint32_t ax
 /* ---- what has been read: a value of type "LANGUAGE_STATE" ---- */
 
 typedef struct {
-    kiln_states *states; /* or NULL and `saved`, of what comes from the store: state_fork() makes them */
-    kiln_value *saved;
+    kiln_states *states;
     int64_t n, room;
     int32_t length[SEQUENCES]; /* tokens read */
     int32_t next[SEQUENCES];   /* the likeliest token after them */

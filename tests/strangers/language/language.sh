@@ -39,18 +39,10 @@ judge() { # NAME MOST ARG...: the workflow on standard input has one golden
     logits_as "$name" "$most" "$name"
 }
 killed_generation() { # WORKFLOW NODE: killed in the middle and run once more, it goes on and ends with the same tokens
-    local file=$1 pid begun
-    run undisturbed "$file" --no-cache || return 1
-    for _ in 1 2 3 4 5; do
-        rm -rf "$work/cache" "$work/events"
-        "$kiln" run "$file" --precision f32 --plugins "$work/plugins" --models "$here/models" --out "$work/cut" \
-            --cache "$work/cache" --save-state 0.000001 --events "$work/events" >"$work/cut.txt" 2>&1 & pid=$!
-        for _ in $(seq 1000); do grep -q '"what": "step", "done": 20' "$work/events" 2>/dev/null && break; sleep 0.01; done
-        { kill -KILL $pid; wait $pid; } 2>/dev/null
-        grep -q "^text $2 " "$work/cut.txt" || break
-    done
+    local file=$1 begun
+    killed_midway "$file" 20 "grep -q '^text $2 ' '$work/cut.txt'" && run undisturbed "$file" --no-cache || return 1
     run rest "$file" --cache "$work/cache" --events "$work/events" || return 1
-    begun=$(sed -n 's/.*"what": "step", "done": \([0-9]*\).*/\1/p' "$work/events" | head -n 1)
+    begun=$(steps_of "$work/events" | head -n 1)
     [ "${begun:-0}" -gt 1 ] && [ "$(grep "^text $2 " "$work/rest.txt")" = "$(grep "^text $2 " "$work/undisturbed.txt")" ] ||
         { echo "  begun at step ${begun:-?}"; return 1; }
 }

@@ -7,7 +7,6 @@ void state_free(void *state)
 {
     language_state *s = state;
     if (s) ops->states_free(s->states);
-    if (s) host->unref(s->saved);
     free(s);
 }
 
@@ -27,12 +26,9 @@ language_state *state_fork(kiln_ctx *ctx, const language_state *s)
 {
     language_state *fork = malloc(sizeof *fork);
     if (!fork) return NULL;
-    *fork = *s, fork->saved = NULL;
-    fork->states = s->states ? ops->states_fork(ctx, s->states) : ops->states_new(ctx, "read before");
-    kiln_status status = fork->states ? KILN_OK : KILN_ERR_NOMEM;
-    if (!s->states && status == KILN_OK) status = ops->states_load(ctx, fork->states, s->saved);
-    if (status == KILN_OK) return fork;
-    state_free(fork);
+    *fork = *s;
+    if ((fork->states = ops->states_fork(ctx, s->states))) return fork;
+    free(fork);
     return NULL;
 }
 
@@ -43,7 +39,7 @@ kiln_value *state_value(kiln_ctx *ctx, language_state *s)
     return v;
 }
 
-/* ---- the stored form. There is no device where the store asks for an object, so buffers are made by the first fork.
+/* ---- the stored form:
  * {"numbers": i32 [2 + 2 n], "model": text, "states": map} */
 
 static kiln_value *numbers_of(kiln_ctx *ctx, const language_state *s)
@@ -70,7 +66,7 @@ kiln_value *state_to_map(kiln_ctx *ctx, const language_state *s)
     kiln_value *map = values()->new_map(ctx);
     int done = put(map, "numbers", numbers_of(ctx, s));
     done = done && put(map, "model", values()->new_string(ctx, s->model, strlen(s->model)));
-    done = done && put(map, "states", s->states ? ops->states_save(ctx, s->states) : host->ref(s->saved));
+    done = done && put(map, "states", ops->states_save(ctx, s->states));
     if (done) return map;
     host->unref(map);
     return NULL;
@@ -93,12 +89,13 @@ language_state *state_from_map(kiln_ctx *ctx, const kiln_value *map)
     if (!numbers || !states || !model || host->view(ctx, numbers, &t) != KILN_OK || !numbers_fit(&t))
         return host->fail(ctx, KILN_ERR_INVALID, "this is nothing that a language model has read"), NULL;
     if (!(s = calloc(1, sizeof *s))) return NULL;
+    s->states = ops->states_new(ctx, "what was read before");
+    if (!s->states || ops->states_load(ctx, s->states, states) != KILN_OK) return state_free(s), NULL;
     const int32_t *from = t.data;
     s->n = from[0], s->room = from[1];
     strncpy(s->model, model, sizeof s->model - 1);
     memcpy(s->length, from + 2, (size_t)s->n * sizeof *from);
     memcpy(s->next, from + 2 + s->n, (size_t)s->n * sizeof *from);
-    s->saved = host->ref(states);
     return s;
 }
 

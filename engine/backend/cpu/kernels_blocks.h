@@ -1,0 +1,355 @@
+/* kernels_blocks.h - weights that are stored by blocks (tensor/block.h), as numbers and as products, and what lays
+ * their rows out as a product wants them; part of kernels_template.h.
+ *
+ * With AVX-512 a block is read 32 numbers at a time into two registers, from which it is stored, or multiplied by some
+ * rows without being stored. What is made is what block.h says, bit for bit. Elsewhere numbers go through a small
+ * buffer, by the loops of block.h.
+ */
+#include "tensor/block.h"
+
+#if LANES == 16
+#include "tensor/block_scales.h"
+
+enum { PART = 32, BLOCKS_AHEAD = 2048, LINE = 64 };
+
+/* What the processor does not fetch by itself, since rows cross pages. */
+INLINE void fetch_ahead(const uint8_t *b, const size_t bytes, size_t ahead)
+{
+    UNROLL for (size_t i = 0; i < bytes; i += LINE) _mm_prefetch((const char *)b + ahead + i, _MM_HINT_T0);
+}
+
+/* ---- codes: 32 of them, less what stands for zero ---- */
+
+INLINE __m256i bytes_32(const uint8_t *p) { return _mm256_loadu_si256((const __m256i *)(const void *)p); }
+INLINE __m128i bytes_16(const uint8_t *p) { return _mm_loadu_si128((const __m128i *)(const void *)p); }
+/* 16 bytes: all low nibbles, then all high ones. */
+INLINE __m256i nibbles(const uint8_t *p)
+{
+    __m128i both = bytes_16(p);
+    return _mm256_and_si256(_mm256_set_m128i(_mm_srli_epi16(both, 4), both), _mm256_set1_epi8(15));
+}
+/* Bits at..at+1 or at..at+3 of each byte */
+INLINE __m256i field(__m256i q, int at, char mask)
+{
+    return _mm256_and_si256(_mm256_srli_epi16(q, at), _mm256_set1_epi8(mask));
+}
+INLINE __m256i with_fifth(__m256i q, uint32_t bits)
+{
+    return _mm256_mask_add_epi8(q, (__mmask32)bits, q, _mm256_set1_epi8(16));
+}
+INLINE __m256i less(__m256i q, char zero) { return _mm256_sub_epi8(q, _mm256_set1_epi8(zero)); }
+INLINE __m256i looked_up(__m256i q, const int8_t table[16])
+{
+    return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(bytes_16((const uint8_t *)table)), q);
+}
+INLINE __m256i codes_q3_k(const uint8_t *b, int part)
+{
+    __m256i q = field(bytes_32(b + 32 + part / 4 * 32), part % 4 * 2, 3);
+    __mmask32 high = _mm256_test_epi8_mask(bytes_32(b), _mm256_set1_epi8((char)(1 << part)));
+    return _mm256_mask_sub_epi8(q, ~high, q, _mm256_set1_epi8(4));
+}
+INLINE __m256i codes_q5_k(const uint8_t *b, int part)
+{
+    __mmask32 high = _mm256_test_epi8_mask(bytes_32(b + 16), _mm256_set1_epi8((char)(1 << part)));
+    return with_fifth(field(bytes_32(b + 48 + part / 2 * 32), part % 2 * 4, 15), high);
+}
+INLINE __m256i codes_q6_k(const uint8_t *b, int part)
+{
+    int half = part / 4, k = part % 4;
+    __m256i low = field(bytes_32(b + half * 64 + k % 2 * 32), k / 2 * 4, 15);
+    __m256i high = field(bytes_32(b + 128 + half * 32), k * 2, 3);
+    return less(_mm256_or_si256(low, _mm256_slli_epi16(high, 4)), 32);
+}
+/* Two sub-blocks of 8 bytes: 8 low nibbles, 8 high ones. */
+INLINE __m256i codes_nvfp4(const uint8_t *b, int part)
+{
+    __m128i both = bytes_16(b + 4 + part * 16), mask = _mm_set1_epi8(15);
+    __m128i low = _mm_and_si128(both, mask), high = _mm_and_si128(_mm_srli_epi16(both, 4), mask);
+    return looked_up(_mm256_set_m128i(_mm_unpackhi_epi64(low, high), _mm_unpacklo_epi64(low, high)), block_e2m1);
+}
+INLINE __m256i codes(const uint32_t type, const uint8_t *b, int part)
+{
+    switch (type) {
+    case KILN_Q8_0: return bytes_32(b + 2);
+    case KILN_Q4_0: return less(nibbles(b + 2), 8);
+    case KILN_Q4_1: return nibbles(b + 4);
+    case KILN_Q5_0: return less(with_fifth(nibbles(b + 6), block_u32(b + 2)), 16);
+    case KILN_Q5_1: return with_fifth(nibbles(b + 8), block_u32(b + 4));
+    case KILN_Q2_K: return field(bytes_32(b + 16 + part / 4 * 32), part % 4 * 2, 3);
+    case KILN_Q3_K: return codes_q3_k(b, part);
+    case KILN_Q4_K: return field(bytes_32(b + 16 + part / 2 * 32), part % 2 * 4, 15);
+    case KILN_Q5_K: return codes_q5_k(b, part);
+    case KILN_Q6_K: return codes_q6_k(b, part);
+    case KILN_IQ4_NL: return looked_up(nibbles(b + 2), block_iq4);
+    case KILN_IQ4_XS: return looked_up(nibbles(b + 8 + part * 16), block_iq4);
+    case KILN_MXFP4: return looked_up(nibbles(b + 1), block_e2m1);
+    default: return codes_nvfp4(b, part);
+    }
+}
+
+/* ---- scales and minima, one for every 16 numbers ---- */
+
+INLINE void put_16(float to[16], float d, __m128i q)
+{
+    _mm512_storeu_ps(to, _mm512_mul_ps(_mm512_set1_ps(d), _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(q))));
+}
+/* 8 codes, each twice */
+INLINE void put_8(float to[16], float d, uint32_t low, uint32_t high)
+{
+    __m128i q = _mm_set_epi64x(0, (int64_t)((uint64_t)high << 32 | low));
+    put_16(to, d, _mm_unpacklo_epi8(q, q));
+}
+INLINE void scales_q4_k(const uint8_t *b, float s[16], float m[16])
+{
+    const uint32_t six = 0x3f3f3f3f, four = 0x0f0f0f0f, two = 0x03030303;
+    uint32_t u = block_u32(b + 4), v = block_u32(b + 8), w = block_u32(b + 12);
+    put_8(s, block_half(b), u & six, (w & four) | (u >> 6 & two) << 4);
+    put_8(m, block_half(b + 2), v & six, (w >> 4 & four) | (v >> 6 & two) << 4);
+}
+INLINE void scales_q2_k(const uint8_t *b, float s[16], float m[16])
+{
+    __m128i q = bytes_16(b), mask = _mm_set1_epi8(15);
+    put_16(s, block_half(b + 80), _mm_and_si128(q, mask));
+    put_16(m, block_half(b + 82), _mm_and_si128(_mm_srli_epi16(q, 4), mask));
+}
+INLINE void scales_q3_k(const uint8_t *b, float s[16])
+{
+    int8_t scale[16];
+    block_scales_q3_k(b + 96, scale);
+    put_16(s, block_half(b + 108), bytes_16((const uint8_t *)scale));
+}
+INLINE void scales_iq4_xs(const uint8_t *b, float s[16])
+{
+    float d = block_half(b);
+    for (int i = 0; i < 16; i++) s[i] = d * (float)block_scale_iq4_xs(b, i / 2);
+}
+INLINE void scales(const uint32_t type, const uint8_t *b, float s[16], float m[16])
+{
+    switch (type) {
+    case KILN_Q4_1:
+    case KILN_Q5_1: s[0] = s[1] = block_half(b), m[0] = m[1] = block_half(b + 2); break;
+    case KILN_Q2_K: scales_q2_k(b, s, m); break;
+    case KILN_Q3_K: scales_q3_k(b, s); break;
+    case KILN_Q4_K:
+    case KILN_Q5_K: scales_q4_k(b, s, m); break;
+    case KILN_Q6_K: put_16(s, block_half(b + 208), bytes_16(b + 192)); break;
+    case KILN_IQ4_XS: scales_iq4_xs(b, s); break;
+    case KILN_MXFP4: s[0] = s[1] = block_e8m0(b[0]); break;
+    case KILN_NVFP4:
+        for (int i = 0; i < 4; i++) s[i] = block_ue4m3(b[i]);
+        break;
+    default: s[0] = s[1] = block_half(b); break;
+    }
+}
+
+/* ---- numbers ---- */
+
+typedef struct {
+    __m512 first, second;
+} numbers;
+
+INLINE __m512 scaled_codes(const uint32_t type, __m128i q, float s, float m)
+{
+    __m512 x = _mm512_mul_ps(_mm512_set1_ps(s), _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(q)));
+    if (type == KILN_Q4_1 || type == KILN_Q5_1) return _mm512_add_ps(x, _mm512_set1_ps(m));
+    if (type == KILN_Q2_K || type == KILN_Q4_K || type == KILN_Q5_K) return _mm512_sub_ps(x, _mm512_set1_ps(m));
+    return x;
+}
+INLINE numbers part_of(const uint32_t type, const uint8_t *b, int part, const float *s, const float *m)
+{
+    __m256i q = codes(type, b, part);
+    return (numbers){scaled_codes(type, _mm256_castsi256_si128(q), s[2 * part], m[2 * part]),
+                     scaled_codes(type, _mm256_extracti128_si256(q, 1), s[2 * part + 1], m[2 * part + 1])};
+}
+
+INLINE void put_bf16(uint16_t *to, __m512 x)
+{
+    __m512i u = _mm512_castps_si512(x), odd = _mm512_and_si512(_mm512_srli_epi32(u, 16), _mm512_set1_epi32(1));
+    u = _mm512_srli_epi32(_mm512_add_epi32(_mm512_add_epi32(u, _mm512_set1_epi32(0x7fff)), odd), 16);
+    _mm256_storeu_si256((__m256i *)(void *)to, _mm512_cvtepi32_epi16(u));
+}
+
+INLINE void read_as(const uint32_t type, const int parts, const size_t bytes, const uint32_t as, void *to,
+                    const uint8_t *b, size_t n)
+{
+    const size_t all = n / ((size_t)parts * PART) * bytes; /* a row's next piece is read after those of other rows */
+    for (size_t i = 0; i < n; i += (size_t)parts * PART, b += bytes) {
+        float s[16], m[16] = {0};
+        fetch_ahead(b, bytes, all);
+        scales(type, b, s, m);
+        UNROLL for (int p = 0; p < parts; p++)
+        {
+            numbers w = part_of(type, b, p, s, m);
+            if (as == KILN_BF16) {
+                uint16_t *at = (uint16_t *)to + i + (size_t)p * PART;
+                put_bf16(at, w.first), put_bf16(at + 16, w.second);
+            } else {
+                float *at = (float *)to + i + (size_t)p * PART;
+                _mm512_storeu_ps(at, w.first), _mm512_storeu_ps(at + 16, w.second);
+            }
+        }
+    }
+}
+
+INLINE void blocks_dots_as(const uint32_t type, const int parts, const size_t bytes, const int rows, float *out,
+                           const uint8_t *b, const float *x, size_t ldx, size_t n)
+{
+    __m512 sum[8][2];
+    UNROLL for (int r = 0; r < rows; r++) sum[r][0] = sum[r][1] = _mm512_setzero_ps();
+    for (size_t i = 0; i < n; i += (size_t)parts * PART, b += bytes) {
+        float s[16], m[16] = {0};
+        fetch_ahead(b, bytes, BLOCKS_AHEAD);
+        scales(type, b, s, m);
+        UNROLL for (int p = 0; p < parts; p++)
+        {
+            numbers w = part_of(type, b, p, s, m);
+            const float *at = x + i + (size_t)p * PART;
+            UNROLL for (int r = 0; r < rows; r++)
+            {
+                sum[r][0] = _mm512_fmadd_ps(w.first, _mm512_loadu_ps(at + (size_t)r * ldx), sum[r][0]);
+                sum[r][1] = _mm512_fmadd_ps(w.second, _mm512_loadu_ps(at + (size_t)r * ldx + 16), sum[r][1]);
+            }
+        }
+    }
+    UNROLL for (int r = 0; r < rows; r++) out[r] += lanes_sum((vf)_mm512_add_ps(sum[r][0], sum[r][1]));
+}
+
+#define BLOCK_TYPES(ROW)                                                                                               \
+    ROW(KILN_Q4_0, 1, 18)                                                                                              \
+    ROW(KILN_Q4_1, 1, 20)                                                                                              \
+    ROW(KILN_Q5_0, 1, 22)                                                                                              \
+    ROW(KILN_Q5_1, 1, 24)                                                                                              \
+    ROW(KILN_Q8_0, 1, 34)                                                                                              \
+    ROW(KILN_Q2_K, 8, 84)                                                                                              \
+    ROW(KILN_Q3_K, 8, 110)                                                                                             \
+    ROW(KILN_Q4_K, 8, 144)                                                                                             \
+    ROW(KILN_Q5_K, 8, 176)                                                                                             \
+    ROW(KILN_Q6_K, 8, 210)                                                                                             \
+    ROW(KILN_IQ4_NL, 1, 18)                                                                                            \
+    ROW(KILN_IQ4_XS, 8, 136)                                                                                           \
+    ROW(KILN_MXFP4, 1, 17)                                                                                             \
+    ROW(KILN_NVFP4, 2, 36)
+
+#define READ_ROW(type, parts, bytes)                                                                                   \
+    case type:                                                                                                         \
+        if (as == KILN_BF16)                                                                                           \
+            read_as(type, parts, bytes, KILN_BF16, to, blocks, n);                                                     \
+        else                                                                                                           \
+            read_as(type, parts, bytes, KILN_F32, to, blocks, n);                                                      \
+        break;
+static void blocks_read(void *to, uint32_t as, uint32_t type, const void *blocks, size_t n)
+{
+    switch (type) {
+        BLOCK_TYPES(READ_ROW)
+    default: break;
+    }
+}
+
+#define DOTS_ROW(type, parts, bytes)                                                                                   \
+    case type:                                                                                                         \
+        for (; r + 8 <= m; r += 8) blocks_dots_as(type, parts, bytes, 8, out + r, blocks, x + r * ldx, ldx, n);        \
+        for (; r + 4 <= m; r += 4) blocks_dots_as(type, parts, bytes, 4, out + r, blocks, x + r * ldx, ldx, n);        \
+        for (; r + 2 <= m; r += 2) blocks_dots_as(type, parts, bytes, 2, out + r, blocks, x + r * ldx, ldx, n);        \
+        for (; r < m; r++) blocks_dots_as(type, parts, bytes, 1, out + r, blocks, x + r * ldx, ldx, n);                \
+        break;
+static void blocks_dots(float *out, uint32_t type, const void *blocks, const float *x, size_t ldx, size_t m, size_t n)
+{
+    size_t r = 0;
+    switch (type) {
+        BLOCK_TYPES(DOTS_ROW)
+    default: break;
+    }
+}
+#else /* through a buffer in the nearest cache */
+
+enum { BLOCK_BUFFER = 1024 };
+
+static void blocks_read(void *to, uint32_t as, uint32_t type, const void *blocks, size_t n)
+{
+    float buffer[BLOCK_BUFFER];
+    if (as == KILN_F32) {
+        block_read_f32(type, blocks, to, n);
+        return;
+    }
+    for (size_t i = 0; i < n; i += BLOCK_BUFFER) {
+        size_t some = n - i < BLOCK_BUFFER ? n - i : BLOCK_BUFFER;
+        block_read_f32(type, (const char *)blocks + i / dtype_block(type) * dtype_block_bytes(type), buffer, some);
+        store((uint16_t *)to + i, as, buffer, some);
+    }
+}
+
+static void blocks_dots(float *out, uint32_t type, const void *blocks, const float *x, size_t ldx, size_t m, size_t n)
+{
+    float buffer[BLOCK_BUFFER];
+    for (size_t i = 0; i < n; i += BLOCK_BUFFER) {
+        size_t some = n - i < BLOCK_BUFFER ? n - i : BLOCK_BUFFER;
+        block_read_f32(type, (const char *)blocks + i / dtype_block(type) * dtype_block_bytes(type), buffer, some);
+        dots(out, buffer, x + i, ldx, m, some);
+    }
+}
+#endif
+
+/* ---- words of 16 rows ---- */
+
+enum { WORD_ROWS = 16 };
+
+#if LANES == 16
+INLINE void turn_square(uint32_t *to, size_t ldt, const uint32_t *rows, size_t ld)
+{
+    __m512i a[16], b[16];
+    UNROLL_ALL for (int i = 0; i < 16; i++) a[i] = _mm512_loadu_si512(rows + (size_t)i * ld);
+    UNROLL_ALL for (int i = 0; i < 16; i += 2)
+    {
+        b[i] = _mm512_unpacklo_epi32(a[i], a[i + 1]);
+        b[i + 1] = _mm512_unpackhi_epi32(a[i], a[i + 1]);
+    }
+    UNROLL_ALL for (int i = 0; i < 16; i += 4)
+    {
+        a[i] = _mm512_unpacklo_epi64(b[i], b[i + 2]);
+        a[i + 1] = _mm512_unpackhi_epi64(b[i], b[i + 2]);
+        a[i + 2] = _mm512_unpacklo_epi64(b[i + 1], b[i + 3]);
+        a[i + 3] = _mm512_unpackhi_epi64(b[i + 1], b[i + 3]);
+    }
+    UNROLL_ALL for (int i = 0; i < 4; i++)
+    {
+        b[i] = _mm512_shuffle_i32x4(a[i], a[i + 4], 0x88);
+        b[i + 4] = _mm512_shuffle_i32x4(a[i], a[i + 4], 0xdd);
+        b[i + 8] = _mm512_shuffle_i32x4(a[i + 8], a[i + 12], 0x88);
+        b[i + 12] = _mm512_shuffle_i32x4(a[i + 8], a[i + 12], 0xdd);
+    }
+    UNROLL_ALL for (int i = 0; i < 4; i++)
+    {
+        _mm512_storeu_si512(to + (size_t)i * ldt, _mm512_shuffle_i32x4(b[i], b[i + 8], 0x88));
+        _mm512_storeu_si512(to + (size_t)(i + 4) * ldt, _mm512_shuffle_i32x4(b[i + 4], b[i + 12], 0x88));
+        _mm512_storeu_si512(to + (size_t)(i + 8) * ldt, _mm512_shuffle_i32x4(b[i], b[i + 8], 0xdd));
+        _mm512_storeu_si512(to + (size_t)(i + 12) * ldt, _mm512_shuffle_i32x4(b[i + 4], b[i + 12], 0xdd));
+    }
+}
+#endif
+
+static void turn_words(uint32_t *to, size_t ldt, const uint32_t *rows, size_t ld, size_t n)
+{
+    size_t i = 0;
+#if LANES == 16
+    for (; i + 16 <= n; i += 16) turn_square(to + i * ldt, ldt, rows + i, ld);
+#endif
+    for (; i < n; i++)
+        for (size_t r = 0; r < WORD_ROWS; r++) to[i * ldt + r] = rows[r * ld + i];
+}
+
+INLINE vu get_words(const uint32_t *p)
+{
+    vu v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+INLINE void put_words(uint32_t *p, vu v) { memcpy(p, &v, sizeof v); }
+
+static void pair_words(uint32_t *to, const uint32_t *words, size_t low, size_t high)
+{
+    const uint32_t *a = words + low / 2 * WORD_ROWS, *b = words + high / 2 * WORD_ROWS;
+    for (size_t i = 0; i < WORD_ROWS; i += LANES) {
+        vu x = get_words(a + i), y = get_words(b + i);
+        put_words(to + i, (low % 2 ? x >> 16 : x & 0xffffu) | (high % 2 ? y & 0xffff0000u : y << 16));
+    }
+}

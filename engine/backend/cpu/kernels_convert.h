@@ -1,0 +1,161 @@
+/* kernels_convert.h - the part of kernels_template.h that reads and writes what activations are stored as: f32, bf16
+ * and f16, rounded to nearest even, NaN made quiet. Part of that file: included by it alone, once for each width of
+ * vectors.
+ *
+ * A row is fetched some way ahead of where it is read: what is computed between two loads then hides the memory.
+ */
+
+INLINE vf widen(const uint16_t *p)
+{
+    vh h;
+    memcpy(&h, p, sizeof h);
+    return (vf)(__builtin_convertvector(h, vu) << 16);
+}
+/* bf16 in the upper halves. */
+INLINE vu rounded(vf x)
+{
+    vu u = (vu)x;
+    vu r = u + 0x7fffu + ((u >> 16) & 1u);
+    vu nan = (vu)(x != x); /* NOLINT: NaN */
+    return (nan & (u | 0x400000u)) | (~nan & r);
+}
+INLINE vh narrow(vf x) { return __builtin_convertvector(rounded(x) >> 16, vh); }
+
+#if LANES == 16
+/* Two vectors at once. The instruction takes subnormals for 0. */
+INLINE void narrow_two(uint16_t *to, vf a, vf b)
+{
+#ifdef __AVX512BF16__
+    enum { SUBNORMAL = 0x20 };
+    if (__builtin_expect(!_mm512_kortestz(_mm512_fpclass_ps_mask((__m512)a, SUBNORMAL),
+                                          _mm512_fpclass_ps_mask((__m512)b, SUBNORMAL)),
+                         0)) {
+        vh low = narrow(a), high = narrow(b);
+        memcpy(to, &low, sizeof low), memcpy(to + LANES, &high, sizeof high);
+        return;
+    }
+    __m512bh h = _mm512_cvtne2ps_pbh((__m512)b, (__m512)a);
+    memcpy(to, &h, sizeof h);
+#else
+    const __m512i order = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
+    __m512i h = _mm512_packus_epi32((__m512i)(rounded(a) >> 16), (__m512i)(rounded(b) >> 16));
+    _mm512_storeu_si512(to, _mm512_permutexvar_epi64(order, h));
+#endif
+}
+#endif
+
+/* ---- f16 ---- */
+
+#if LANES == 16
+INLINE vf widen_f16(const uint16_t *p)
+{
+    return (vf)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)p));
+}
+INLINE void narrow_f16(uint16_t *to, vf x)
+{
+    _mm256_storeu_si256((__m256i *)(void *)to,
+                        _mm512_cvtps_ph((__m512)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+#elif LANES == 8
+INLINE vf widen_f16(const uint16_t *p)
+{
+    return (vf)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)p));
+}
+INLINE void narrow_f16(uint16_t *to, vf x)
+{
+    _mm_storeu_si128((__m128i *)(void *)to, _mm256_cvtps_ph((__m256)x, _MM_FROUND_TO_NEAREST_INT));
+}
+#else
+INLINE vf widen_f16(const uint16_t *p)
+{
+    vf v = {0};
+    for (int i = 0; i < LANES; i++) v[i] = f16_to_f32(p[i]);
+    return v;
+}
+INLINE void narrow_f16(uint16_t *to, vf x)
+{
+    for (int i = 0; i < LANES; i++) to[i] = f16_from_f32(x[i]);
+}
+#endif
+
+/* ---- rows ---- */
+
+enum { AHEAD = 4096 }; /* bytes */
+
+static void load_bf16(float *dst, const uint16_t *p, size_t n)
+{
+    size_t i = 0;
+    for (; i + 2 * LANES <= n; i += 2 * LANES) {
+        __builtin_prefetch((const char *)(p + i) + AHEAD);
+        put(dst + i, widen(p + i)), put(dst + i + LANES, widen(p + i + LANES));
+    }
+    for (; i + LANES <= n; i += LANES) put(dst + i, widen(p + i));
+    for (; i < n; i++) dst[i] = bf16_to_f32(p[i]);
+}
+static void load_f16(float *dst, const uint16_t *p, size_t n)
+{
+    size_t i = 0;
+    for (; i + 2 * LANES <= n; i += 2 * LANES) {
+        __builtin_prefetch((const char *)(p + i) + AHEAD);
+        put(dst + i, widen_f16(p + i)), put(dst + i + LANES, widen_f16(p + i + LANES));
+    }
+    for (; i + LANES <= n; i += LANES) put(dst + i, widen_f16(p + i));
+    for (; i < n; i++) dst[i] = f16_to_f32(p[i]);
+}
+static void load(float *dst, const void *src, uint32_t dtype, size_t n)
+{
+    if (dtype == KILN_F32)
+        memcpy(dst, src, n * sizeof(float));
+    else if (dtype == KILN_BF16)
+        load_bf16(dst, src, n);
+    else if (dtype == KILN_F16)
+        load_f16(dst, src, n);
+    else
+        dtype_convert(dst, KILN_F32, src, dtype, n);
+}
+
+static void store_bf16(uint16_t *p, const float *src, size_t n)
+{
+    size_t i = 0;
+#if LANES == 16
+    for (; i + 2 * LANES <= n; i += 2 * LANES) narrow_two(p + i, get(src + i), get(src + i + LANES));
+#endif
+    for (; i + LANES <= n; i += LANES) {
+        vh h = narrow(get(src + i));
+        memcpy(p + i, &h, sizeof h);
+    }
+    for (; i < n; i++) p[i] = bf16_from_f32(src[i]);
+}
+static void store_f16(uint16_t *p, const float *src, size_t n)
+{
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) narrow_f16(p + i, get(src + i));
+    for (; i < n; i++) p[i] = f16_from_f32(src[i]);
+}
+static void store(void *dst, uint32_t dtype, const float *src, size_t n)
+{
+    if (dtype == KILN_F32)
+        memcpy(dst, src, n * sizeof(float));
+    else if (dtype == KILN_BF16)
+        store_bf16(dst, src, n);
+    else if (dtype == KILN_F16)
+        store_f16(dst, src, n);
+    else
+        dtype_convert(dst, dtype, src, KILN_F32, n);
+}
+
+static void store_saturating(void *dst, uint32_t dtype, const float *src, size_t n)
+{
+    const vf most = splat(65504.0f);
+    uint16_t *p = dst;
+    size_t i = 0;
+    if (dtype != KILN_F16) {
+        store(dst, dtype, src, n);
+        return;
+    }
+    for (; i + LANES <= n; i += LANES) {
+        vf v = get(src + i);
+        narrow_f16(p + i, pick(v > most, most, pick(v < -most, -most, v)));
+    }
+    for (; i < n; i++) p[i] = f16_from_f32(src[i] > 65504.0f ? 65504.0f : src[i] < -65504.0f ? -65504.0f : src[i]);
+}

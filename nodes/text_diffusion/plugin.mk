@@ -1,0 +1,1 @@
+libs_text_diffusion := -ljansson -lm

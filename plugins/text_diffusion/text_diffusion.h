@@ -1,0 +1,114 @@
+/* text_diffusion.h - language models that write by denoising a canvas of tokens: what the files of this plugin share.
+ *
+ * A family is a row: how its files are recognised and opened, how its two programs are recorded, how it is spoken to.
+ *   the prompt's program reads T tokens into states: keys and values
+ *   the canvas' program reads those, and says of each place of a canvas which token it takes for likely
+ * Nodes, samplers, drafts and the cache know no family.
+ *
+ * Everything is for one sequence: a prompt of P tokens, then canvases of C. What lies where in the states is the
+ * family's; how many tokens they hold is ours, and reaches the programs as the input `offset`.
+ */
+#ifndef KILN_TEXT_DIFFUSION_H
+#define KILN_TEXT_DIFFUSION_H
+
+#include "kiln/kit.h"
+#include "kiln/ops.h"
+#include "kiln/tokenizer.h"
+#include "kiln/weights.h"
+
+enum { STOP_TOKENS_MAX = 8, CANVAS_MAX = 4096, CONTEXT_MAX = 1 << 20 };
+
+extern const kiln_host *td_host;
+extern const kiln_ops *td_ops;
+
+typedef struct text_diffusion_family text_diffusion_family;
+
+/* How a model was meant to be sampled. */
+typedef struct {
+    int64_t steps, stability;
+    double temperature, temperature_end, entropy_bound, confidence;
+} text_sampling;
+
+/* A value of type "TEXT_DIFFUSION". Immutable once it is one. */
+typedef struct {
+    const text_diffusion_family *family;
+    kiln_weights *weights; /* under the family's names */
+    kiln_tokenizer *tokenizer;
+    void *network; /* the family's, from open() */
+    int64_t vocabulary, width, canvas, context;
+    int64_t head_rows; /* places of a canvas whose logits are in memory at once; 0: as many as 64 MiB hold */
+    text_sampling sampling;
+    int32_t stop[STOP_TOKENS_MAX];
+    size_t n_stop;
+    int32_t thought[2]; /* -1: none */
+    uint64_t settings;  /* digest of what the files say beside tensors; the family's       */
+    char identity[100]; /* of weights, tokenizer and settings                              */
+} text_diffusion_model;
+
+/* A program while it is recorded. */
+typedef struct text_recording {
+    kiln_program *p;
+    const text_diffusion_model *m;
+    int64_t t, capacity; /* tokens of this pass; tokens that the states have places for */
+    int64_t longest;     /* of all passes that share the states */
+    kiln_t ids;          /* i32 [1,t]                      */
+    kiln_t offset;       /* i32 [1]: tokens that the states hold */
+    /* Takes what is made on the way, by name ("layers.3.hidden"); NULL: nobody looks. */
+    void (*see)(void *self, const char *name, kiln_t);
+    void *self;
+} text_recording;
+
+typedef struct {
+    const char *role, *text; /* "system", "user", "model" */
+} text_turn;
+
+typedef struct {
+    const text_turn *turn;
+    size_t n;
+    int thinking;      /* the model is asked to think first                   */
+    int empty_thought; /* an empty thought is put before the answer, where it is not */
+} text_chat;
+
+struct text_diffusion_family {
+    const char *name, *doc;
+    /* 1: these are its files. */
+    int (*detect)(const kiln_weights_api *, const kiln_weights *);
+    /* Fills m from the set: weights (a reference of its own), network, sizes, sampling; the rest is the loader's. */
+    kiln_status (*open)(kiln_ctx *, kiln_weights *set, text_diffusion_model *m);
+    void (*close)(void *network);
+    /* Reads the tokens, which begin at `offset`, into the states. Leaves no result but those; returns what one output
+     * hangs on, or {0}. */
+    kiln_t (*record_prompt)(const text_recording *);
+    /* What becomes of a canvas that begins at `offset`, [1,t,width]. soft f32 [1,t,width]: what the last step took for
+     * likely, as embeddings; zeros: there was none. */
+    kiln_t (*record_canvas)(const text_recording *, kiln_t soft);
+    /* The logits of some of its places, x [1,n,width] -> f32 [1,n,vocabulary]. */
+    kiln_t (*record_head)(const text_recording *, kiln_t x);
+    /* Probabilities f32 [1,n,vocabulary] as embeddings, f32 [1,n,width]. */
+    kiln_t (*record_soft)(const text_recording *, kiln_t probabilities);
+    /* The text of a conversation that the model is to answer, special tokens as their texts. Writes up to capacity
+     * bytes and no NUL; returns how many there are. */
+    size_t (*render)(const text_chat *, char *out, size_t capacity);
+    /* Tokens by their text: that end an answer (up to NULL); between which it thinks, or NULL. */
+    const char *const *stops;
+    const char *thought[2];
+    /* Buffers of states that have `capacity` places along dimension 1 and grow with it; the others never change shape.
+     */
+    int (*grows)(const text_diffusion_model *, const char *state);
+};
+
+extern const text_diffusion_family *const text_diffusion_families[];
+extern const size_t n_text_diffusion_families;
+
+/* ---- helpers of recordings: the tensor of that name below `scope`, printf-like ---- */
+
+kiln_t td_weight(const text_recording *, uint32_t rank, const int64_t *dim, const char *name, ...)
+    __attribute__((format(printf, 4, 5)));
+int td_has(const text_recording *, const char *name, ...) __attribute__((format(printf, 2, 3)));
+/* x [..,I] by the weight [out,I] of that name */
+kiln_t td_linear(const text_recording *, kiln_t x, int64_t out, const char *name, ...)
+    __attribute__((format(printf, 4, 5)));
+void td_see(const text_recording *, kiln_t, const char *name, ...) __attribute__((format(printf, 3, 4)));
+kiln_t td_number(const text_recording *, int32_t value); /* i32 [1] */
+
+#endif

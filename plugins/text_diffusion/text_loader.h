@@ -1,0 +1,15 @@
+/* text_loader.h - a text diffusion model with its tokenizer, from a file or a folder. */
+#ifndef KILN_TEXT_DIFFUSION_LOADER_H
+#define KILN_TEXT_DIFFUSION_LOADER_H
+
+#include "text_diffusion.h"
+
+/* A value of type "TEXT_DIFFUSION". Every tensor is asked for once, so that a missing one is reported now. [run] */
+kiln_status text_load(const kiln_call *, const char *path, kiln_value **out);
+/* Of such a value; NULL with a message. */
+const text_diffusion_model *text_model(const kiln_call *, const kiln_value *);
+
+/* The tokenizer of a GGUF file, or of the folder that has a tokenizer.json or tokenizer.model. NULL with a message. */
+kiln_tokenizer *text_tokenizer(kiln_ctx *, const char *path);
+
+#endif

@@ -1,0 +1,34 @@
+/* text_program.h - the programs of a model, recorded once for a shape and run again and again. [run] */
+#ifndef KILN_TEXT_DIFFUSION_PROGRAM_H
+#define KILN_TEXT_DIFFUSION_PROGRAM_H
+
+#include "text_state.h"
+
+/* Reads n tokens into the states, in passes of s->longest at most. */
+kiln_status text_read(const kiln_call *, const text_diffusion_model *, text_state *, const int32_t *ids, int64_t n);
+
+/* One look at a canvas of n tokens behind what was read. */
+typedef struct {
+    int64_t n;
+    const int32_t *ids;
+    float temperature;
+    const float *draw; /* [n] from [0,1): one number for each token that is drawn */
+    float *soft;       /* [n][width]: what the last look took for likely, zeros for none; becomes this one's */
+    /* what comes of it, [n] each */
+    int32_t *likeliest, *drawn;
+    float *entropy, *confidence; /* in nats, at that temperature; probability of the drawn token */
+} text_look;
+kiln_status text_look_at(const kiln_call *, const text_diffusion_model *, text_state *, const text_look *);
+
+/* n numbers of [0,1), twice: `draw`, and `place` times `below`, rounded down. Philox; `number` says which of the
+ * generator's many. */
+typedef struct {
+    uint64_t seed;
+    uint32_t block, number;
+    int64_t n, below;
+    float *draw;
+    int32_t *place;
+} text_random;
+kiln_status text_random_numbers(const kiln_call *, const text_random *);
+
+#endif

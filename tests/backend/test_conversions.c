@@ -1,0 +1,213 @@
+/* test_conversions.c - how rows of floats are stored and read, at every level of the processor: each kernel table gives
+ * the bits of the plain functions of dtype.h, for all bf16 and f16, for floats at every rounding edge, NaN, infinities,
+ * -0 and subnormals, in rows of any length; and the functions of expressions are within a few units of libm's.
+ */
+#include "harness.h"
+
+#include "backend/cpu/kernels.h"
+#include "graph/expression.h"
+#include "kiln/plugin.h"
+#include "tensor/dtype.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MOST = 77, EDGES = 1 << 16 };
+
+static const cpu_kernels *tables[4];
+static size_t n_tables;
+
+static void find_tables(void)
+{
+    n_tables = 0;
+    tables[n_tables++] = &kernels_plain;
+#if defined __x86_64__
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) tables[n_tables++] = &kernels_avx2;
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+        __builtin_cpu_supports("avx512dq"))
+        tables[n_tables++] = &kernels_avx512;
+    if (n_tables == 3 && __builtin_cpu_supports("avx512bf16")) tables[n_tables++] = &kernels_avx512bf16;
+#endif
+}
+
+static uint32_t bits_of(float f)
+{
+    uint32_t u;
+    memcpy(&u, &f, sizeof u);
+    return u;
+}
+static float of_bits(uint32_t u)
+{
+    float f;
+    memcpy(&f, &u, sizeof f);
+    return f;
+}
+
+static uint16_t plain(uint32_t dtype, float f) { return dtype == KILN_BF16 ? bf16_from_f32(f) : f16_from_f32(f); }
+static float plain_back(uint32_t dtype, uint16_t h) { return dtype == KILN_BF16 ? bf16_to_f32(h) : f16_to_f32(h); }
+
+/* n floats are stored as the plain function does it, one by one, and nothing behind them is touched. */
+static int same_stores(const cpu_kernels *k, uint32_t dtype, const float *x, size_t n)
+{
+    uint16_t got[MOST + 1];
+    got[n] = 0xA5A5;
+    k->store(got, dtype, x, n);
+    for (size_t i = 0; i < n; i++) {
+        if (got[i] == plain(dtype, x[i])) continue;
+        printf("  %s %s: %08x is stored as %04x, not %04x\n", k->name, dtype_name(dtype), bits_of(x[i]), got[i],
+               plain(dtype, x[i]));
+        return 0;
+    }
+    return got[n] == 0xA5A5;
+}
+static int same_loads(const cpu_kernels *k, uint32_t dtype, const uint16_t *x, size_t n)
+{
+    float got[MOST + 1];
+    got[n] = 42;
+    k->load(got, x, dtype, n);
+    for (size_t i = 0; i < n; i++) {
+        if (bits_of(got[i]) == bits_of(plain_back(dtype, x[i]))) continue;
+        printf("  %s %s: %04x is read as %08x\n", k->name, dtype_name(dtype), x[i], bits_of(got[i]));
+        return 0;
+    }
+    return got[n] == 42; /* NOLINT: as it was put there */
+}
+
+static void each_length(uint32_t dtype, uint32_t seed)
+{
+    float x[MOST];
+    uint16_t h[MOST];
+    for (size_t i = 0; i < MOST; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        x[i] = of_bits(seed), h[i] = (uint16_t)(seed >> 16);
+    }
+    for (size_t t = 0; t < n_tables; t++)
+        for (size_t n = 0; n <= MOST; n++)
+            CHECK(same_stores(tables[t], dtype, x, n) && same_loads(tables[t], dtype, h, n));
+}
+
+/* Around every number of 16 bits: it, halfway to the next, and what lies one float beside them. */
+static void each_edge(uint32_t dtype)
+{
+    for (size_t t = 0; t < n_tables; t++)
+        for (uint32_t u = 0; u < EDGES; u += 8) {
+            float x[64];
+            uint16_t h[64];
+            for (uint32_t i = 0; i < 8; i++) {
+                uint32_t low = bits_of(plain_back(dtype, (uint16_t)(u + i))),
+                         high = bits_of(plain_back(dtype, (uint16_t)(u + i + 1)));
+                uint32_t half = low + (high - low) / 2;
+                const uint32_t at[8] = {low, low + 1, low - 1, half, half + 1, half - 1, high, low ^ 0x1555u};
+                for (uint32_t k = 0; k < 8; k++)
+                    x[8 * i + k] = of_bits(at[k]), h[8 * i + k] = (uint16_t)(u + k * 8 + i);
+            }
+            if (!same_stores(tables[t], dtype, x, 64) || !same_loads(tables[t], dtype, h, 64)) {
+                CHECK(0);
+                return;
+            }
+        }
+}
+
+static void test_bf16_at_every_edge(void) { each_edge(KILN_BF16); }
+static void test_f16_at_every_edge(void) { each_edge(KILN_F16); }
+static void test_rows_of_any_length(void)
+{
+    for (uint32_t seed = 1; seed < 40; seed++) each_length(KILN_BF16, seed), each_length(KILN_F16, seed);
+}
+
+static void test_nan_infinity_zero_and_subnormals_stay(void)
+{
+    const float x[] = {NAN, -NAN, INFINITY, -INFINITY, 0.0f, -0.0f, 0x1p-130f, -0x1p-130f, 0x1.8p-127f, 3.4e38f};
+    float row[64];
+    for (size_t i = 0; i < 64; i++) row[i] = x[i % 10];
+    for (size_t t = 0; t < n_tables; t++) {
+        uint16_t h[64];
+        float back[64];
+        CHECK(same_stores(tables[t], KILN_BF16, row, 64));
+        tables[t]->store(h, KILN_BF16, row, 64);
+        tables[t]->load(back, h, KILN_BF16, 64);
+        CHECK(isnan(back[0]) && isnan(back[1]) && isinf(back[2]) && back[3] < 0);
+        CHECK_EQ(h[5], 0x8000);
+        CHECK(back[6] > 0 && back[7] < 0);
+    }
+}
+
+static void test_f16_saturates_where_asked(void)
+{
+    const float x[] = {1e6f, -1e6f, 65504, 65519, 65520, -65520, INFINITY, -INFINITY, NAN, -0.0f, 1, 3e-8f};
+    for (size_t t = 0; t < n_tables; t++)
+        for (size_t n = 12; n <= 60; n += 12) {
+            float row[60];
+            uint16_t h[60], wide[60], with[60];
+            for (size_t i = 0; i < n; i++) row[i] = x[i % 12];
+            tables[t]->store_saturating(h, KILN_F16, row, n);
+            for (size_t i = 0; i < n; i++) {
+                float v = f16_to_f32(h[i]), want = fabsf(row[i]) > 65504 ? copysignf(65504, row[i]) : 0;
+                CHECK(isnan(row[i]) ? isnan(v) : want != 0 ? v == want : h[i] == f16_from_f32(row[i])); /* NOLINT */
+            }
+            tables[t]->store_saturating(wide, KILN_BF16, row, n);
+            tables[t]->store(with, KILN_BF16, row, n);
+            CHECK(memcmp(wide, with, n * sizeof *wide) == 0);
+        }
+}
+
+/* ---- functions ---- */
+
+static const struct {
+    map_op op;
+    double (*of)(double);
+    double bound; /* relative, or absolute where the result is below 1e-3 of that of a step of the operand */
+} functions[] = {
+    {MAP_EXP, exp, 4e-7},   {MAP_EXP2, exp2, 4e-7},   {MAP_EXPM1, expm1, 4e-7}, {MAP_LOG, log, 4e-7},
+    {MAP_LOG2, log2, 6e-7}, {MAP_LOG1P, log1p, 4e-7}, {MAP_SIN, sin, 4e-7},     {MAP_COS, cos, 4e-7},
+    {MAP_TANH, tanh, 4e-7}, {MAP_ERF, erf, 4e-7},
+};
+
+static int is_near(float got, double want, float x, double bound)
+{
+    float rounded = (float)want;
+    if (isnan(rounded)) return isnan(got);
+    if (isinf(rounded)) return isinf(got) ? got * rounded > 0 : fabsf(got) > 3.4e38f;
+    if (isinf(got)) return fabs(want) > 3.4e38;
+    double scale = fmax(fabs(want), fabs(want) < 0.1 && fabsf(x) > 0.1f ? 0.1 : 0); /* near a root of sin or log */
+    return fabs((double)got - want) <= bound * scale + 0x1p-148;
+}
+
+static void test_functions_are_near_libms(void)
+{
+    static const float special[] = {0,   -0.0f, INFINITY,  -INFINITY, NAN,   1,      -1,   88.8f, -104, 89,
+                                    128, -150,  0x1p-149f, 0x1p-126f, 1e30f, -1e30f, 9000, 3e7f,  20,   -20};
+    for (size_t f = 0; f < sizeof functions / sizeof functions[0]; f++)
+        for (size_t t = 0; t < n_tables; t++) {
+            float x[64], got[64];
+            uint32_t seed = 7;
+            for (int round = 0; round < 3000; round++) {
+                for (size_t i = 0; i < 61; i++) {
+                    seed = seed * 1664525u + 1013904223u;
+                    x[i] = round == 0 ? special[i % 20]
+                                      : (float)(int32_t)seed * 0x1p-31f * powf(2, (float)(round % 9) - 1);
+                }
+                tables[t]->map(functions[f].op, got, x, x, x, 61);
+                for (size_t i = 0; i < 61; i++) {
+                    double want = functions[f].of((double)x[i]);
+                    if (is_near(got[i], want, x[i], functions[f].bound)) continue;
+                    printf("  %s, function %d of %.9g: %.9g, not %.9g\n", tables[t]->name, (int)functions[f].op,
+                           (double)x[i], (double)got[i], want);
+                    CHECK(0);
+                    return;
+                }
+            }
+        }
+}
+
+int main(int argc, char **argv)
+{
+    static const test_case tests[] = {
+        CASE(test_bf16_at_every_edge),        CASE(test_f16_at_every_edge),
+        CASE(test_rows_of_any_length),        CASE(test_nan_infinity_zero_and_subnormals_stay),
+        CASE(test_f16_saturates_where_asked), CASE(test_functions_are_near_libms),
+    };
+    find_tables();
+    return test_main(argc, argv, tests, sizeof tests / sizeof tests[0]);
+}
