@@ -19,7 +19,7 @@ typedef struct {
     int64_t width, layers, heads, hidden;   /* hidden: of the dense MLP */
     int64_t experts, chosen, expert_hidden; /* chosen: of each token    */
     int64_t window;
-    float eps, softcap;
+    float eps;
     double theta[2], rotary[2]; /* of sliding and full layers: base, part of the pairs that turn        */
     float *divisor;             /* [half of a full head]: rope_freqs.weight of a GGUF file, or NULL     */
     int64_t n_divisor;
@@ -43,8 +43,6 @@ kiln_t gemma_mlp(const text_recording *, kiln_t x, int64_t hidden, const char *n
 
 kiln_t gemma_record_prompt(const text_recording *);
 kiln_t gemma_record_canvas(const text_recording *, kiln_t soft);
-kiln_t gemma_record_head(const text_recording *, kiln_t x);
-kiln_t gemma_record_soft(const text_recording *, kiln_t probabilities);
 size_t gemma_render(const text_chat *, char *out, size_t capacity);
 
 extern const text_diffusion_family gemma_family;

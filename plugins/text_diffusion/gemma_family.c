@@ -20,7 +20,11 @@ static void close_network(void *network)
 
 static kiln_status open_model(kiln_ctx *ctx, kiln_weights *set, text_diffusion_model *m)
 {
+    const kiln_weights_api *w = td_host->ability(KILN_WEIGHTS_ABILITY);
+    kiln_weight_info info = {.size = sizeof info};
     if (!(m->weights = gemma_view(ctx, set))) return KILN_ERR_INVALID;
+    m->words = "embed_tokens.weight";
+    m->head = w->find(m->weights, "output.weight", &info) == KILN_OK ? "output.weight" : m->words;
     return gemma_settings(ctx, set, m->weights, m);
 }
 
@@ -108,8 +112,7 @@ const text_diffusion_family gemma_family = {.name = "diffusion-gemma",
                                             .close = close_network,
                                             .record_prompt = gemma_record_prompt,
                                             .record_canvas = gemma_record_canvas,
-                                            .record_head = gemma_record_head,
-                                            .record_soft = gemma_record_soft,
+                                            .conditions = 1,
                                             .render = gemma_render,
                                             .stops = stops,
                                             .thought = {"<|channel>", "<channel|>"},

@@ -162,24 +162,11 @@ static kiln_t layers(walk *w, kiln_t x)
     return x;
 }
 
-static kiln_t word_table(const text_recording *r)
-{
-    return td_weight(r, 2, KILN_DIMS(r->m->vocabulary, r->m->width), "embed_tokens.weight");
-}
-
-/* f32 [1,T,width]: rows of the table times the root of their width. */
-static kiln_t words(const text_recording *r)
-{
-    kiln_t x = td_ops->embedding(r->p, word_table(r), r->ids);
-    const kiln_map scaled = {.size = sizeof scaled, .dtype = KILN_F32, .number = {(float)sqrt((double)r->m->width)}};
-    return td_ops->map(r->p, "a * p", &x, 1, &scaled);
-}
-
 kiln_t gemma_record_prompt(const text_recording *r)
 {
     walk w = {.r = r, .g = r->m->network};
     positions(&w);
-    layers(&w, words(r));
+    layers(&w, td_words(r, r->ids));
     return w.end;
 }
 
@@ -189,26 +176,9 @@ kiln_t gemma_record_canvas(const text_recording *r, kiln_t soft)
     positions(&w);
     kiln_t x = gemma_norm(r, soft, 0, "self_conditioning.pre_norm.weight");
     x = gemma_mlp(r, x, w.g->hidden, "self_conditioning");
-    x = td_ops->map(r->p, "a + b", (kiln_t[]){words(r), x}, 2, &to_f32);
+    x = td_ops->map(r->p, "a + b", (kiln_t[]){td_words(r, r->ids), x}, 2, &to_f32);
     td_ops->precision_push(r->p, KILN_F32);
     x = gemma_norm(r, x, 0, NULL);
     td_ops->precision_pop(r->p);
     return gemma_norm(r, layers(&w, x), 0, "norm.weight");
-}
-
-kiln_t gemma_record_head(const text_recording *r, kiln_t x)
-{
-    const float softcap = ((const gemma *)r->m->network)->softcap;
-    const kiln_map cap = {.size = sizeof cap, .dtype = KILN_F32, .number = {softcap}};
-    x = td_linear(r, x, r->m->vocabulary, "%s.weight", td_has(r, "output.weight") ? "output" : "embed_tokens");
-    x = td_ops->map(r->p, softcap > 0 ? "p * tanh(a / p)" : "a", &x, 1, &cap);
-    td_see(r, x, "logits");
-    return x;
-}
-
-kiln_t gemma_record_soft(const text_recording *r, kiln_t p)
-{
-    kiln_t x = td_ops->linear_transposed(r->p, p, word_table(r), (kiln_t){0});
-    const kiln_map scaled = {.size = sizeof scaled, .dtype = KILN_F32, .number = {(float)sqrt((double)r->m->width)}};
-    return td_ops->map(r->p, "a * p", &x, 1, &scaled);
 }

@@ -159,6 +159,7 @@ static void read_sizes(source *s, const kiln_weights *named, gemma *g, text_diff
 {
     m->vocabulary = size_of(s, named, 2, 0, "embed_tokens.weight");
     m->width = g->width = size_of(s, named, 2, 1, "embed_tokens.weight");
+    m->word_scale = (float)sqrt((double)m->width);
     g->hidden = size_of(s, named, 2, 0, "layers.0.mlp.gate_proj.weight");
     g->experts = size_of(s, named, 2, 0, "layers.0.router.proj.weight");
     g->expert_hidden = size_of(s, named, 3, 2, "layers.0.experts.down_proj");
@@ -166,9 +167,9 @@ static void read_sizes(source *s, const kiln_weights *named, gemma *g, text_diff
     g->chosen = whole(s, &s->text, "expert_used_count", "top_k_experts", RANGE(NAN, 1, (double)g->experts));
     g->window = whole(s, &s->text, "attention.sliding_window", "sliding_window", RANGE(CLASS(512), 1, CONTEXT_MAX));
     g->eps = (float)number(s, &s->text, "attention.layer_norm_rms_epsilon", "rms_norm_eps", 1e-6);
-    g->softcap = (float)number(s, &s->text, "final_logit_softcapping", "final_logit_softcapping", s->is_gguf ? 0 : 30);
-    if (!(g->eps >= 0 && g->eps < 1) || !(g->softcap >= 0))
-        REFUSE(s, "the model's eps is %g, its soft-cap %g", (double)g->eps, (double)g->softcap);
+    m->softcap = (float)number(s, &s->text, "final_logit_softcapping", "final_logit_softcapping", s->is_gguf ? 0 : 30);
+    if (!(g->eps >= 0 && g->eps < 1) || !(m->softcap >= 0))
+        REFUSE(s, "the model's eps is %g, its soft-cap %g", (double)g->eps, (double)m->softcap);
     m->canvas = whole(s, &s->top, "diffusion.canvas_length", "canvas_length", RANGE(CLASS(256), 1, CANVAS_MAX));
     m->context = whole(s, &s->text, "context_length", "max_position_embeddings", RANGE(CLASS(131072), 1, CONTEXT_MAX));
     int64_t said = whole(s, &s->text, NULL, "vocab_size", RANGE((double)m->vocabulary, 1, 1 << 30));
@@ -196,7 +197,7 @@ static void read_sampling(source *s, text_sampling *to)
 /* FNV-1a over all that decides what is recorded, and no shape says. */
 static uint64_t digest(const gemma *g, const text_diffusion_model *m)
 {
-    const double number[] = {(double)g->chosen, (double)g->window, (double)g->eps, (double)g->softcap,
+    const double number[] = {(double)g->chosen, (double)g->window, (double)g->eps, (double)m->softcap,
                              g->theta[0],       g->theta[1],       g->rotary[0],   g->rotary[1],
                              (double)m->canvas, (double)g->heads};
     uint64_t h = UINT64_C(14695981039346656037);

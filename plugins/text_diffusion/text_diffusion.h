@@ -36,7 +36,11 @@ typedef struct {
     kiln_tokenizer *tokenizer;
     void *network; /* the family's, from open() */
     int64_t vocabulary, width, canvas, context;
-    int64_t head_rows; /* places of a canvas whose logits are in memory at once; 0: as many as 64 MiB hold */
+    /* Tensors [vocabulary,width]: embeddings, which are multiplied by word_scale, and the head, whose logits are
+     * softcap tanh(l / softcap) unless softcap is 0. Often the same. */
+    const char *words, *head;
+    float word_scale, softcap;
+    int64_t tile_rows; /* words whose logits are in memory at once, about; 0: as many as do well */
     text_sampling sampling;
     int32_t stop[STOP_TOKENS_MAX];
     size_t n_stop;
@@ -79,13 +83,11 @@ struct text_diffusion_family {
     /* Reads the tokens, which begin at `offset`, into the states. Leaves no result but those; returns what one output
      * hangs on, or {0}. */
     kiln_t (*record_prompt)(const text_recording *);
-    /* What becomes of a canvas that begins at `offset`, [1,t,width]. soft f32 [1,t,width]: what the last step took for
-     * likely, as embeddings; zeros: there was none. */
+    /* What becomes of a canvas that begins at `offset`, [1,t,width]: what the head reads. soft f32 [1,t,width]: what
+     * the last step took for likely, as embeddings; zeros: there was none. {0} of a family that is not told. */
     kiln_t (*record_canvas)(const text_recording *, kiln_t soft);
-    /* The logits of some of its places, x [1,n,width] -> f32 [1,n,vocabulary]. */
-    kiln_t (*record_head)(const text_recording *, kiln_t x);
-    /* Probabilities f32 [1,n,vocabulary] as embeddings, f32 [1,n,width]. */
-    kiln_t (*record_soft)(const text_recording *, kiln_t probabilities);
+    int conditions;       /* the canvas is told what the last step took for likely        */
+    int plain_confidence; /* a token's probability is that of a temperature of 1          */
     /* The text of a conversation that the model is to answer, special tokens as their texts. Writes up to capacity
      * bytes and no NUL; returns how many there are. */
     size_t (*render)(const text_chat *, char *out, size_t capacity);
@@ -110,5 +112,8 @@ kiln_t td_linear(const text_recording *, kiln_t x, int64_t out, const char *name
     __attribute__((format(printf, 4, 5)));
 void td_see(const text_recording *, kiln_t, const char *name, ...) __attribute__((format(printf, 3, 4)));
 kiln_t td_number(const text_recording *, int32_t value); /* i32 [1] */
+kiln_t td_words(const text_recording *, kiln_t ids);     /* embeddings: i32 [1,n] -> f32 [1,n,width] */
+/* Logits of tile k of the vocabulary, f32 [1,n,words of it]. */
+kiln_t td_logits(const text_recording *, kiln_t x, int64_t k);
 
 #endif

@@ -1,5 +1,6 @@
 /* text_loader.c - see text_loader.h. */
 #include "text_loader.h"
+#include "text_vocabulary.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -133,8 +134,9 @@ static kiln_status check_tensors(kiln_ctx *ctx, const text_diffusion_model *m)
         r.ids = td_ops->input(r.p, "ids", KILN_I32, 2, KILN_DIMS(1, 1));
         r.offset = td_ops->input(r.p, "offset", KILN_I32, 1, KILN_DIMS(1));
         if (is_canvas)
-            m->family->record_head(
-                &r, m->family->record_canvas(&r, td_ops->input(r.p, "soft", KILN_F32, 3, KILN_DIMS(1, 1, m->width))));
+            td_logits(&r,
+                      m->family->record_canvas(&r, td_ops->input(r.p, "soft", KILN_F32, 3, KILN_DIMS(1, 1, m->width))),
+                      0);
         else
             m->family->record_prompt(&r);
         status = td_ops->error(r.p, &message);
@@ -152,16 +154,22 @@ static kiln_tokenizer *tokenizer_of(kiln_ctx *ctx, const kiln_weights *set, cons
     return text_tokenizer(ctx, in_gguf && !ends_in(path, ".gguf") ? info.file : path);
 }
 
+kiln_status text_open(kiln_ctx *ctx, kiln_weights *set, text_diffusion_model *m)
+{
+    for (size_t i = 0; i < n_text_diffusion_families && !m->family; i++)
+        if (text_diffusion_families[i]->detect(weights(), set)) m->family = text_diffusion_families[i];
+    if (!m->family)
+        return td_host->fail(ctx, KILN_ERR_UNSUPPORTED,
+                             "this is no model that writes by diffusion; DiffusionGemma is known");
+    TRY(m->family->open(ctx, set, m));
+    return vocabulary_cut(ctx, m);
+}
+
 static kiln_status open_all(const kiln_call *c, const char *path, text_diffusion_model *m)
 {
     kiln_weights *set = weights()->open(c->ctx, path);
     if (!set) return KILN_ERR_IO;
-    for (size_t i = 0; i < n_text_diffusion_families && !m->family; i++)
-        if (text_diffusion_families[i]->detect(weights(), set)) m->family = text_diffusion_families[i];
-    kiln_status status = m->family
-                             ? m->family->open(c->ctx, set, m)
-                             : td_host->fail(c->ctx, KILN_ERR_UNSUPPORTED,
-                                             "this is no model that writes by diffusion; DiffusionGemma is known");
+    kiln_status status = text_open(c->ctx, set, m);
     if (status == KILN_OK && !(m->tokenizer = tokenizer_of(c->ctx, set, path))) status = KILN_ERR_INVALID;
     weights()->unref(set);
     if (status == KILN_OK) status = check_tokenizer(c->ctx, m);

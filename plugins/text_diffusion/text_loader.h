@@ -9,6 +9,9 @@ kiln_status text_load(const kiln_call *, const char *path, kiln_value **out);
 /* Of such a value; NULL with a message. */
 const text_diffusion_model *text_model(const kiln_call *, const kiln_value *);
 
+/* The family that knows the files fills m, which is zeros but for tile_rows; without its tokenizer. [run] */
+kiln_status text_open(kiln_ctx *, kiln_weights *set, text_diffusion_model *m);
+
 /* The tokenizer of a GGUF file, or of the folder that has a tokenizer.json or tokenizer.model. NULL with a message. */
 kiln_tokenizer *text_tokenizer(kiln_ctx *, const char *path);
 

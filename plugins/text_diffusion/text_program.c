@@ -1,66 +1,24 @@
-/* text_program.c - see text_program.h.
- *
- * What a canvas' program makes of logits l: p = softmax(l / T), the entropy of p, its largest token, and a token drawn
- * by the inverse of p's running sums, the first whose sum reaches (1 - u) of all. The embeddings of p are what the next
- * look is told of this one. All of it in f32, and but for those embeddings n numbers each.
- */
+/* text_program.c - see text_program.h. */
 #include "text_program.h"
+#include "text_vocabulary.h"
 
 #include <stdio.h>
 
 #define WINDOW(type, data_, ...) kit_window(type, KILN_CPU, (void *)(uintptr_t)(data_), __VA_ARGS__)
 
-static const kiln_map to_f32 = {.size = sizeof to_f32, .dtype = KILN_F32};
-
 /* ---- a canvas ---- */
 
-/* What comes of some places of a canvas. */
-enum { LIKELIEST, ENTROPY, DRAWN, CONFIDENCE, SOFT, RESULTS };
 static const char *const result_name[RESULTS] = {"likeliest", "entropy", "drawn", "confidence", "soft"};
 
-static void record_rows(const text_recording *r, kiln_t x, kiln_t temperature, kiln_t draw, kiln_t out[RESULTS])
+static void record_choice(const text_recording *r)
 {
-    td_ops->precision_push(r->p, KILN_F32);
-    kiln_t l = td_ops->map(r->p, "a / b", (kiln_t[]){x, temperature}, 2, &to_f32);
-    kiln_t p = td_ops->softmax(r->p, l, NULL);
-    kiln_t log_p = td_ops->softmax(r->p, l, &(kiln_softmax){.size = sizeof(kiln_softmax), .log = 1});
-    kiln_t each = td_ops->map(r->p, "a > 0 ? 0 - a * b : 0", (kiln_t[]){p, log_p}, 2, &to_f32);
-    out[ENTROPY] = td_ops->reduce(r->p, each, KILN_REDUCE_SUM, 4, 1);
-    out[LIKELIEST] = td_ops->reduce(r->p, l, KILN_REDUCE_ARGMAX, 4, 1);
-    kiln_t sums = td_ops->cumsum(r->p, p, 2, 0, 0);
-    kiln_t all = td_ops->slice(r->p, sums, 2, r->m->vocabulary - 1, 1);
-    kiln_t reached = td_ops->map(r->p, "a >= (1 - b) * c ? 1 : 0", (kiln_t[]){sums, draw, all}, 3, &to_f32);
-    out[DRAWN] = td_ops->reduce(r->p, reached, KILN_REDUCE_ARGMAX, 4, 1);
-    out[CONFIDENCE] = td_ops->take_along(r->p, p, out[DRAWN]);
-    td_ops->precision_pop(r->p);
-    out[SOFT] = r->m->family->record_soft(r, p);
-}
-
-enum { LOGIT_BYTES = 64 << 20, PARTS_MAX = 64 };
-
-/* Places whose logits are made at once: a large vocabulary's are as long as a picture. */
-static int64_t rows_at_once(const text_recording *r)
-{
-    int64_t rows = r->m->head_rows ? r->m->head_rows : LOGIT_BYTES / (4 * r->m->vocabulary);
-    const int64_t least = (r->t + PARTS_MAX - 1) / PARTS_MAX;
-    if (rows < least) rows = least;
-    return rows < r->t ? rows : r->t;
-}
-
-static void record_choice(const text_recording *r, kiln_t x)
-{
+    kiln_t out[RESULTS], soft = {0};
+    if (r->m->family->conditions) soft = td_ops->input(r->p, "soft", KILN_F32, 3, KILN_DIMS(1, r->t, r->m->width));
+    kiln_t x = r->m->family->record_canvas(r, soft);
     kiln_t temperature = td_ops->input(r->p, "temperature", KILN_F32, 1, KILN_DIMS(1));
-    kiln_t draw = td_ops->input(r->p, "draw", KILN_F32, 3, KILN_DIMS(1, r->t, 1)), part[RESULTS][PARTS_MAX];
-    const int64_t step = rows_at_once(r);
-    uint32_t n = 0;
-    for (int64_t at = 0; at < r->t; at += step, n++) {
-        const int64_t rows = r->t - at < step ? r->t - at : step;
-        kiln_t out[RESULTS], l = r->m->family->record_head(r, td_ops->slice(r->p, x, 1, at, rows));
-        record_rows(r, l, temperature, td_ops->slice(r->p, draw, 1, at, rows), out);
-        for (int k = 0; k < RESULTS; k++) part[k][n] = out[k];
-    }
+    vocabulary_choose(r, x, temperature, td_ops->input(r->p, "draw", KILN_F32, 3, KILN_DIMS(1, r->t, 1)), out);
     for (int k = 0; k < RESULTS; k++)
-        td_ops->output(r->p, result_name[k], n == 1 ? part[k][0] : td_ops->concat(r->p, part[k], n, 1));
+        if (out[k].id) td_ops->output(r->p, result_name[k], out[k]);
 }
 
 /* Planned; the caller ends it with program_free. NULL with a message. */
@@ -83,8 +41,7 @@ static kiln_program *program(kiln_ctx *ctx, const text_diffusion_model *m, const
     r.ids = td_ops->input(r.p, "ids", KILN_I32, 2, KILN_DIMS(1, t));
     r.offset = td_ops->input(r.p, "offset", KILN_I32, 1, KILN_DIMS(1));
     if (is_canvas)
-        record_choice(&r,
-                      m->family->record_canvas(&r, td_ops->input(r.p, "soft", KILN_F32, 3, KILN_DIMS(1, t, m->width))));
+        record_choice(&r);
     else
         td_ops->output(r.p, "read", m->family->record_prompt(&r));
     if (td_ops->plan(ctx, r.p, NULL) == KILN_OK) return r.p;
@@ -117,6 +74,7 @@ kiln_status text_look_at(const kiln_call *c, const text_diffusion_model *m, text
                        KILN_BIND("soft", WINDOW(KILN_F32, k->soft, 3, KILN_DIMS(1, n, m->width)))};
     kiln_run run = {
         .size = sizeof run, .states = s->states, .in = in, .n_in = COUNT(in), .out = out, .n_out = COUNT(out)};
+    if (!m->family->conditions) run.n_in--, run.n_out--; /* soft stands last */
     kiln_status status = td_ops->run_with(c->ctx, p, &run);
     td_ops->program_free(p);
     return status;

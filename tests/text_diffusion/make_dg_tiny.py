@@ -260,6 +260,7 @@ def say_generations(model, wide, g, prompt):
         else:
             sys.exit(f"no seed for {kind}")
         print(kind, "seed", seed, "steps", said["steps"], "margin", said["noise"].margin, "ids", said["ids"].tolist())
+        print(kind, "entropies in f32 are off by", float((said["entropy"].double() - sure["entropy"].double()).abs().max()))
         noise = said["noise"]
         g |= {f"{kind}.ids": said["ids"], f"{kind}.steps": torch.tensor(said["steps"]), f"{kind}.x": said["x"], f"{kind}.argmax": said["argmax"],
               f"{kind}.entropy": sure["entropy"], f"{kind}.accepted": said["accepted"]}

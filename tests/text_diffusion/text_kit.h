@@ -3,7 +3,7 @@
 #define KILN_TESTS_TEXT_KIT_H
 
 #include "golden_kit.h"
-#include "text_diffusion.h"
+#include "text_loader.h"
 
 #include "kiln/value.h"
 
@@ -23,22 +23,22 @@ static inline void tiny_host(void)
 }
 
 /* Opens the files with the family that knows them, without their tokenizer. 0: with a message. */
-static inline int tiny_open(const char *path, text_diffusion_model *m)
+static inline int tiny_open_in_tiles(const char *path, int64_t tile_rows, text_diffusion_model *m)
 {
     const kiln_weights_api *w = rig_host()->ability(KILN_WEIGHTS_ABILITY);
     error e = {0};
     char full[600];
     tiny_host();
-    *m = (text_diffusion_model){0};
+    *m = (text_diffusion_model){.tile_rows = tile_rows};
     snprintf(full, sizeof full, path[0] == '/' ? "%s%s" : "%s/%s", path[0] == '/' ? "" : test_root(), path);
     kiln_weights *set = weights_open(full, &e);
     if (!CHECK_MSG(set != NULL, "%s", e.message)) return 0;
-    for (size_t i = 0; i < n_text_diffusion_families && !m->family; i++)
-        if (text_diffusion_families[i]->detect(w, set)) m->family = text_diffusion_families[i];
-    kiln_status status = m->family ? m->family->open(rig_ctx(), set, m) : KILN_ERR_UNSUPPORTED;
+    kiln_status status = text_open(rig_ctx(), set, m);
     w->unref(set);
     return status == KILN_OK;
 }
+
+static inline int tiny_open(const char *path, text_diffusion_model *m) { return tiny_open_in_tiles(path, 0, m); }
 
 static inline void tiny_close(text_diffusion_model *m)
 {
@@ -90,7 +90,7 @@ static inline kiln_status pass_run(const pass *job, kiln_states *states)
     float *zeros = calloc((size_t)(job->t * job->m->width), sizeof *zeros);
     if (job->is_canvas) {
         kiln_t soft = td_ops->input(r.p, "soft", KILN_F32, 3, KILN_DIMS(1, job->t, job->m->width));
-        job->m->family->record_head(&r, job->m->family->record_canvas(&r, soft));
+        td_logits(&r, job->m->family->record_canvas(&r, soft), 0);
     } else {
         td_ops->output(r.p, "read", job->m->family->record_prompt(&r));
     }
