@@ -122,27 +122,23 @@ static kiln_status check_tokenizer(kiln_ctx *ctx, text_diffusion_model *m)
                          m->family->stops[0]);
 }
 
-/* Both programs are recorded once, at their smallest. */
-static kiln_status check_tensors(kiln_ctx *ctx, const text_diffusion_model *m)
+kiln_status text_record_smallest(kiln_ctx *ctx, const text_diffusion_model *m, int is_canvas)
 {
+    const char *message = NULL;
     kiln_program_options o = {.size = sizeof o, .name = m->family->name};
-    kiln_status status = KILN_OK;
-    for (int is_canvas = 0; is_canvas < 2 && status == KILN_OK; is_canvas++) {
-        const char *message = NULL;
-        text_recording r = {.p = td_ops->program_new(ctx, &o), .m = m, .t = 1, .capacity = 2, .longest = 1};
-        if (!r.p) return KILN_ERR_NOMEM;
-        r.ids = td_ops->input(r.p, "ids", KILN_I32, 2, KILN_DIMS(1, 1));
-        r.offset = td_ops->input(r.p, "offset", KILN_I32, 1, KILN_DIMS(1));
-        if (is_canvas)
-            td_logits(&r,
-                      m->family->record_canvas(&r, td_ops->input(r.p, "soft", KILN_F32, 3, KILN_DIMS(1, 1, m->width))),
-                      0);
-        else
-            m->family->record_prompt(&r);
-        status = td_ops->error(r.p, &message);
-        if (status != KILN_OK) td_host->fail(ctx, status, "%s", message ? message : "the network cannot be recorded");
-        td_ops->program_free(r.p);
+    text_recording r = {.p = td_ops->program_new(ctx, &o), .m = m, .t = 1, .capacity = 2, .longest = 1};
+    if (!r.p) return KILN_ERR_NOMEM;
+    r.ids = td_ops->input(r.p, "ids", KILN_I32, 2, KILN_DIMS(1, 1));
+    r.offset = td_ops->input(r.p, "offset", KILN_I32, 1, KILN_DIMS(1));
+    if (is_canvas) {
+        kiln_t soft = td_ops->input(r.p, "soft", KILN_F32, 3, KILN_DIMS(1, 1, m->width));
+        td_logits(&r, m->family->record_canvas(&r, soft), 0);
+    } else {
+        m->family->record_prompt(&r);
     }
+    kiln_status status = td_ops->error(r.p, &message);
+    if (status != KILN_OK) td_host->fail(ctx, status, "%s", message ? message : "the network cannot be recorded");
+    td_ops->program_free(r.p);
     return status;
 }
 
@@ -173,7 +169,8 @@ static kiln_status open_all(const kiln_call *c, const char *path, text_diffusion
     if (status == KILN_OK && !(m->tokenizer = tokenizer_of(c->ctx, set, path))) status = KILN_ERR_INVALID;
     weights()->unref(set);
     if (status == KILN_OK) status = check_tokenizer(c->ctx, m);
-    if (status == KILN_OK) status = check_tensors(c->ctx, m);
+    for (int is_canvas = 0; is_canvas < 2 && status == KILN_OK; is_canvas++)
+        status = text_record_smallest(c->ctx, m, is_canvas);
     const char *identity = status == KILN_OK ? weights()->identity(c->ctx, m->weights) : NULL;
     if (status == KILN_OK && !identity) return KILN_ERR_IO;
     if (identity)

@@ -11,6 +11,8 @@ const text_diffusion_model *text_model(const kiln_call *, const kiln_value *);
 
 /* The family that knows the files fills m, which is zeros but for tile_rows; without its tokenizer. [run] */
 kiln_status text_open(kiln_ctx *, kiln_weights *set, text_diffusion_model *m);
+/* Records the prompt's or the canvas' program at its smallest, so that a tensor that is missing is reported. [run] */
+kiln_status text_record_smallest(kiln_ctx *, const text_diffusion_model *, int is_canvas);
 
 /* The tokenizer of a GGUF file, or of the folder that has a tokenizer.json or tokenizer.model. NULL with a message. */
 kiln_tokenizer *text_tokenizer(kiln_ctx *, const char *path);

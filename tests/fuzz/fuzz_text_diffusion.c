@@ -1,0 +1,193 @@
+/* fuzz_text_diffusion.c - any bytes as what the files of a text diffusion model say beside their tensors: the keys of a
+ * GGUF file, or config.json and, behind a NUL, generation_config.json. The tensors are small ones that fit. There is a
+ * model whose numbers are in range and whose programs are recorded or refused, or there is a message. libFuzzer;
+ * `make fuzz`. */
+/* with: plugins/text_diffusion */
+#include "../../plugins/text_diffusion/text_loader.h"
+
+#include "rig.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define MUST(condition)                                                                                                \
+    if (!(condition)) __builtin_trap() /* the fuzzer keeps the input */
+
+/* ---- tensors ---- */
+
+enum { WIDTH = 8, WORDS = 24, LAYERS = 2, TENSORS_MAX = 128 };
+
+typedef struct {
+    char name[TENSORS_MAX][80];
+    int64_t dim[TENSORS_MAX][3];
+    kiln_weight_tensor tensor[TENSORS_MAX];
+    size_t n;
+} tensor_list;
+
+typedef struct {
+    const char *name;
+    int64_t dim[3];
+} tensor_row;
+
+static const tensor_row gguf_top[] = {{"token_embd.weight", {WORDS, WIDTH}},
+                                      {"output_norm.weight", {WIDTH}},
+                                      {"rope_freqs.weight", {2}},
+                                      {"self_cond_pre_norm.weight", {WIDTH}},
+                                      {"self_cond_gate.weight", {4, WIDTH}},
+                                      {"self_cond_up.weight", {4, WIDTH}},
+                                      {"self_cond_down.weight", {WIDTH, 4}}};
+static const tensor_row gguf_layer[] = {{"blk.%d.attn_norm.weight", {WIDTH}},
+                                        {"blk.%d.attn_q.weight", {8, WIDTH}},
+                                        {"blk.%d.attn_k.weight", {4, WIDTH}},
+                                        {"blk.%d.attn_v.weight", {4, WIDTH}},
+                                        {"blk.%d.attn_output.weight", {WIDTH, 8}},
+                                        {"blk.%d.attn_q_norm.weight", {4}},
+                                        {"blk.%d.attn_k_norm.weight", {4}},
+                                        {"blk.%d.post_attention_norm.weight", {WIDTH}},
+                                        {"blk.%d.ffn_norm.weight", {WIDTH}},
+                                        {"blk.%d.ffn_gate.weight", {4, WIDTH}},
+                                        {"blk.%d.ffn_up.weight", {4, WIDTH}},
+                                        {"blk.%d.ffn_down.weight", {WIDTH, 4}},
+                                        {"blk.%d.post_ffw_norm.weight", {WIDTH}},
+                                        {"blk.%d.post_ffw_norm_1.weight", {WIDTH}},
+                                        {"blk.%d.pre_ffw_norm_2.weight", {WIDTH}},
+                                        {"blk.%d.post_ffw_norm_2.weight", {WIDTH}},
+                                        {"blk.%d.ffn_gate_inp.weight", {3, WIDTH}},
+                                        {"blk.%d.ffn_gate_inp.scale", {WIDTH}},
+                                        {"blk.%d.ffn_down_exps.scale", {3}},
+                                        {"blk.%d.ffn_gate_up_exps.weight", {3, 8, WIDTH}},
+                                        {"blk.%d.ffn_down_exps.weight", {3, WIDTH, 4}},
+                                        {"blk.%d.layer_output_scale.weight", {1}}};
+static const tensor_row llada_top[] = {{"model.transformer.wte.weight", {WORDS, WIDTH}},
+                                       {"model.transformer.ff_out.weight", {WORDS, WIDTH}},
+                                       {"model.transformer.ln_f.weight", {WIDTH}}};
+static const tensor_row llada_layer[] = {{"model.transformer.blocks.%d.attn_norm.weight", {WIDTH}},
+                                         {"model.transformer.blocks.%d.q_proj.weight", {WIDTH, WIDTH}},
+                                         {"model.transformer.blocks.%d.k_proj.weight", {WIDTH, WIDTH}},
+                                         {"model.transformer.blocks.%d.v_proj.weight", {WIDTH, WIDTH}},
+                                         {"model.transformer.blocks.%d.attn_out.weight", {WIDTH, WIDTH}},
+                                         {"model.transformer.blocks.%d.ff_norm.weight", {WIDTH}},
+                                         {"model.transformer.blocks.%d.ff_proj.weight", {4, WIDTH}},
+                                         {"model.transformer.blocks.%d.up_proj.weight", {4, WIDTH}},
+                                         {"model.transformer.blocks.%d.ff_out.weight", {WIDTH, 4}}};
+
+static void add(tensor_list *l, const tensor_row *row, size_t n, int layer)
+{
+    static const float numbers[WORDS * WIDTH] = {1, 1, 1, 1, 1, 1, 1, 1};
+    for (size_t i = 0; i < n; i++, l->n++) {
+        MUST(l->n < TENSORS_MAX);
+        kiln_weight_tensor *t = &l->tensor[l->n];
+        memcpy(l->dim[l->n], row[i].dim, sizeof row[i].dim);
+        const char *where = strstr(row[i].name, "%d");
+        const int head = where ? (int)(where - row[i].name) : 0;
+        if (where)
+            snprintf(l->name[l->n], sizeof l->name[0], "%.*s%d%s", head, row[i].name, layer, where + 2);
+        else
+            snprintf(l->name[l->n], sizeof l->name[0], "%s", row[i].name);
+        *t = (kiln_weight_tensor){
+            .size = sizeof *t, .dtype = KILN_F32, .name = l->name[l->n], .dim = l->dim[l->n], .data = numbers};
+        while (t->rank < 3 && row[i].dim[t->rank]) t->rank++;
+    }
+}
+
+/* kind 0: names of GGUF files; 1: LLaDA's. (transformers' names of DiffusionGemma are other names of the first.) */
+static kiln_weights *tensors(int kind)
+{
+    static kiln_weights *made[2];
+    static tensor_list list;
+    const kiln_weights_api *w = rig_host()->ability(KILN_WEIGHTS_ABILITY);
+    if (made[kind]) return made[kind];
+    list.n = 0;
+    if (kind)
+        add(&list, llada_top, sizeof llada_top / sizeof llada_top[0], 0);
+    else
+        add(&list, gguf_top, sizeof gguf_top / sizeof gguf_top[0], 0);
+    for (int i = 0; i < LAYERS; i++)
+        if (kind)
+            add(&list, llada_layer, sizeof llada_layer / sizeof llada_layer[0], i);
+        else
+            add(&list, gguf_layer, sizeof gguf_layer / sizeof gguf_layer[0], i);
+    MUST((made[kind] = w->make(rig_ctx(), "tensors", list.tensor, list.n)));
+    return made[kind];
+}
+
+/* ---- texts in place of files ---- */
+
+static kiln_weights_api given_weights;
+static kiln_host given_host;
+static const char *config_json, *generation_json;
+
+static const char *given_text(const kiln_weights *set, const char *path, size_t *n)
+{
+    const kiln_weights_api *w = rig_host()->ability(KILN_WEIGHTS_ABILITY);
+    const char *s = !strcmp(path, "config.json")              ? config_json
+                    : !strcmp(path, "generation_config.json") ? generation_json
+                                                              : w->text(set, path, n);
+    if (s && n) *n = strlen(s);
+    return s;
+}
+
+static const void *given_ability(const char *id)
+{
+    return strcmp(id, KILN_WEIGHTS_ABILITY) ? rig_host()->ability(id) : &given_weights;
+}
+
+static void set_up(void)
+{
+    if (td_host) return;
+    given_weights = *(const kiln_weights_api *)rig_host()->ability(KILN_WEIGHTS_ABILITY);
+    given_weights.text = given_text;
+    given_host = *rig_host();
+    given_host.ability = given_ability;
+    td_host = &given_host;
+    td_ops = rig_host()->ability(KILN_OPS_ABILITY);
+}
+
+/* ---- what is read of them ---- */
+
+static void check_model(const text_diffusion_model *m)
+{
+    const text_sampling *s = &m->sampling;
+    MUST(m->network && m->weights && m->words && m->head);
+    MUST(m->vocabulary == WORDS && m->width == WIDTH && m->canvas >= 1 && m->canvas <= CANVAS_MAX);
+    MUST(m->context >= 1 && m->context <= CONTEXT_MAX && s->steps >= 1 && s->stability >= 0);
+    for (int is_canvas = 0; is_canvas < 2; is_canvas++) {
+        kiln_ctx *ctx = rig_ctx();
+        MUST(text_record_smallest(ctx, m, is_canvas) == KILN_OK || *rig_message());
+    }
+}
+
+static kiln_weights *keys_of(const uint8_t *data, size_t size)
+{
+    const kiln_weights_api *w = rig_host()->ability(KILN_WEIGHTS_ABILITY);
+    const kiln_weight_source source = {.size = sizeof source, .name = "keys", .data = data, .bytes = size};
+    kiln_weights *keys = w->open_source(rig_ctx(), &source);
+    kiln_weights *both = keys ? w->overlay(rig_ctx(), tensors(0), keys) : NULL;
+    w->unref(keys);
+    return both;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static char text[8192];
+    const kiln_weights_api *w = rig_host()->ability(KILN_WEIGHTS_ABILITY);
+    text_diffusion_model m = {0};
+    if (!size || size >= sizeof text) return 0;
+    set_up();
+    config_json = generation_json = NULL;
+    const int is_gguf = data[0] == 'G';
+    if (!is_gguf) {
+        memcpy(text, data, size), text[size] = 0;
+        config_json = text;
+        if (strlen(text) < size) generation_json = text + strlen(text) + 1;
+    }
+    kiln_weights *set = is_gguf ? keys_of(data, size) : w->ref(tensors(strstr(text, "llada") != NULL));
+    if (!set) return 0;
+    if (text_open(rig_ctx(), set, &m) == KILN_OK)
+        check_model(&m);
+    else
+        MUST(*rig_message());
+    if (m.network) m.family->close(m.network);
+    w->unref(m.weights);
+    w->unref(set);
+    return 0;
+}
