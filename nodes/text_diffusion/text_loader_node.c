@@ -19,7 +19,7 @@ static const kiln_param load_param[] = {
      .doc = "A .gguf file, the first of several, or a folder as transformers has it."}};
 const kiln_node node_text_diffusion_loader = {
     KIT_NODE("TextDiffusionLoader", "Load Text Diffusion Model", "text",
-             "A language model that writes by denoising, and its tokenizer: DiffusionGemma."),
+             "A language model that writes by denoising, and its tokenizer: DiffusionGemma, LLaDA."),
     KILN_ARRAY(out, load_out), KIT_PARAMS(load_params, load_param), .run = load};
 
 /* ---- TextDiffusionNoise ---- */

@@ -25,12 +25,16 @@ static kiln_status request_of(const kiln_call *c, const text_diffusion_model *m,
                         .temperature = number_or(p->temperature, m->sampling.temperature),
                         .temperature_end = number_or(p->temperature_end, m->sampling.temperature_end),
                         .confidence = number_or(p->confidence, m->sampling.confidence),
-                        .sampler = &text_samplers[p->sampler],
+                        .sampler = &text_samplers[p->sampler == TEXT_SAMPLERS ? m->sampling.sampler : p->sampler],
                         .settings = {number_or(p->entropy_bound, m->sampling.entropy_bound), p->threshold},
                         .seed = p->seed,
                         .special = p->special};
-    if (w->temperature < 0.001 || w->temperature_end < 0)
-        return td_host->fail(c->ctx, KILN_ERR_INVALID, "a temperature of %g; 0.001 is the least", w->temperature);
+    if (w->temperature_end < 0) w->temperature_end = w->temperature;
+    if (w->temperature != 0 ? w->temperature < 0.001 : w->temperature_end != 0)
+        return td_host->fail(c->ctx, KILN_ERR_INVALID,
+                             "a temperature of %g towards %g; 0.001 is the least but 0 for both, which draws the "
+                             "likeliest token",
+                             w->temperature, w->temperature_end);
     return KILN_OK;
 }
 
@@ -145,9 +149,12 @@ static kiln_status sample(const kiln_call *c)
 }
 
 static const kiln_choice samplers[] = {
+    {"model", "What the model was made for.", TEXT_SAMPLERS},
     {"entropy_bound", "The surest tokens up to a sum of entropies, anew in each step.", TEXT_SAMPLER_ENTROPY_BOUND},
     {"confidence", "What is drawn with a probability above the threshold stays.", TEXT_SAMPLER_CONFIDENCE},
     {"fixed", "As many tokens in each step, the surest first.", TEXT_SAMPLER_FIXED},
+    {"low_confidence", "LLaDA's: as many in each step, one more in the first where they do not come out even.",
+     TEXT_SAMPLER_LOW_CONFIDENCE},
     {NULL, NULL, 0}};
 /* Rows of both nodes: TextDiffusionGenerate passes them on. */
 #define ROW(struct_, field_, type_, flags_, doc_, ...)                                                                 \
@@ -164,7 +171,7 @@ static const kiln_choice samplers[] = {
         WHOLE(s_, canvases, f_, 1, 1, CONTEXT_MAX, "How many canvases at most; a stop token ends the text before."),   \
         WHOLE(s_, length, f_, 0, 0, CANVAS_MAX, "Tokens of a canvas; 0: as the model was trained."),                   \
         WHOLE(s_, steps, f_, 0, 0, 10000, "Steps of a canvas at most; 0: the model's."),                               \
-        ROW(s_, sampler, KILN_P_ENUM, f_, "Which of the drawn tokens stay.", .def = TEXT_SAMPLER_ENTROPY_BOUND,        \
+        ROW(s_, sampler, KILN_P_ENUM, f_, "Which of the drawn tokens stay.", .def = TEXT_SAMPLERS,                     \
             KILN_CHOICES(samplers)),                                                                                   \
         NUMBER(s_, temperature, f_, -1, -1, 100, 0.05, "Of the first step; -1: the model's."),                         \
         NUMBER(s_, temperature_end, f_, -1, -1, 100, 0.05, "Towards which it falls; -1: the model's."),                \

@@ -1,8 +1,8 @@
 /* gemma_family.c - DiffusionGemma as a row: files, sizes, how it is spoken to. */
 #include "gemma.h"
 #include "kiln/config.h"
+#include "turn_writer.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 
 static int detect(const kiln_weights_api *w, const kiln_weights *set)
@@ -38,28 +38,8 @@ static int grows(const text_diffusion_model *m, const char *state)
 
 /* ---- what it is told: Gemma 4's turns ---- */
 
-typedef struct {
-    char *out;
-    size_t n, capacity;
-} writer;
-
-static void put_n(writer *w, const char *s, size_t n)
-{
-    for (size_t i = 0; i < n; i++, w->n++)
-        if (w->n < w->capacity) w->out[w->n] = s[i];
-}
-static void put(writer *w, const char *s) { put_n(w, s, strlen(s)); }
-
-static void put_trimmed(writer *w, const char *s)
-{
-    size_t n = strlen(s);
-    while (n && isspace((unsigned char)s[0])) s++, n--;
-    while (n && isspace((unsigned char)s[n - 1])) n--;
-    put_n(w, s, n);
-}
-
 /* What the model thought in an earlier answer is not repeated to it. */
-static void put_answer(writer *w, const char *s)
+static void put_answer(turn_writer *w, const char *s)
 {
     static const char from[] = "<|channel>", to[] = "<channel|>";
     char *rest = malloc(strlen(s) + 1);
@@ -73,33 +53,33 @@ static void put_answer(writer *w, const char *s)
         if (!at) break;
     }
     rest[n] = 0;
-    put_trimmed(w, rest);
+    turn_put_trimmed(w, rest);
     free(rest);
 }
 
 size_t gemma_render(const text_chat *c, char *out, size_t capacity)
 {
-    writer w = {out, 0, capacity};
+    turn_writer w = {out, 0, capacity};
     const int has_system = c->n && !strcmp(c->turn[0].role, "system") && c->turn[0].text[0];
-    put(&w, "<bos>");
+    turn_put(&w, "<bos>");
     if (has_system || c->thinking) {
-        put(&w, "<|turn>system\n");
-        if (c->thinking) put(&w, "<|think|>\n");
-        if (has_system) put_trimmed(&w, c->turn[0].text);
-        put(&w, "<turn|>\n");
+        turn_put(&w, "<|turn>system\n");
+        if (c->thinking) turn_put(&w, "<|think|>\n");
+        if (has_system) turn_put_trimmed(&w, c->turn[0].text);
+        turn_put(&w, "<turn|>\n");
     }
     for (size_t i = 0; i < c->n; i++) {
         const text_turn *t = &c->turn[i];
         if (!strcmp(t->role, "system")) continue;
-        put(&w, "<|turn>"), put(&w, t->role), put(&w, "\n");
+        turn_put(&w, "<|turn>"), turn_put(&w, t->role), turn_put(&w, "\n");
         if (!strcmp(t->role, "model"))
             put_answer(&w, t->text);
         else
-            put_trimmed(&w, t->text);
-        put(&w, "<turn|>\n");
+            turn_put_trimmed(&w, t->text);
+        turn_put(&w, "<turn|>\n");
     }
-    put(&w, "<|turn>model\n");
-    if (c->empty_thought && !c->thinking) put(&w, "<|channel>thought\n<channel|>");
+    turn_put(&w, "<|turn>model\n");
+    if (c->empty_thought && !c->thinking) turn_put(&w, "<|channel>thought\n<channel|>");
     return w.n;
 }
 
@@ -117,6 +97,3 @@ const text_diffusion_family gemma_family = {.name = "diffusion-gemma",
                                             .stops = stops,
                                             .thought = {"<|channel>", "<channel|>"},
                                             .grows = grows};
-
-const text_diffusion_family *const text_diffusion_families[] = {&gemma_family};
-const size_t n_text_diffusion_families = COUNT(text_diffusion_families);

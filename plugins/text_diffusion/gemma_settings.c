@@ -219,6 +219,7 @@ static kiln_status read_all(source *s, const kiln_weights *named, text_diffusion
     for (int64_t i = 0; s->status == KILN_OK && i < layers; i++) read_layer(s, named, g, i);
     read_rope(s, named, g);
     read_sampling(s, &m->sampling);
+    m->mask = -1;
     m->settings = digest(g, m);
     return s->text.failed || s->top.failed ? KILN_ERR_INVALID : s->status;
 }

@@ -15,6 +15,7 @@
 #include "kiln/ops.h"
 #include "kiln/tokenizer.h"
 #include "kiln/weights.h"
+#include "text_sampler.h"
 
 enum { STOP_TOKENS_MAX = 8, CANVAS_MAX = 4096, CONTEXT_MAX = 1 << 20 };
 
@@ -26,7 +27,9 @@ typedef struct text_diffusion_family text_diffusion_family;
 /* How a model was meant to be sampled. */
 typedef struct {
     int64_t steps, stability;
-    double temperature, temperature_end, entropy_bound, confidence;
+    double temperature, temperature_end, entropy_bound,
+        confidence; /* temperature_end -1: it does not fall; confidence 0: no early end */
+    int sampler;    /* TEXT_SAMPLER_.. */
 } text_sampling;
 
 /* A value of type "TEXT_DIFFUSION". Immutable once it is one. */
@@ -45,6 +48,7 @@ typedef struct {
     int32_t stop[STOP_TOKENS_MAX];
     size_t n_stop;
     int32_t thought[2]; /* -1: none */
+    int32_t mask;       /* what a canvas begins with and what does not stay becomes; -1: tokens at random */
     uint64_t settings;  /* digest of what the files say beside tensors; the family's       */
     char identity[100]; /* of weights, tokenizer and settings                              */
 } text_diffusion_model;
@@ -57,6 +61,7 @@ typedef struct text_recording {
     int64_t longest;     /* of all passes that share the states */
     kiln_t ids;          /* i32 [1,t]                      */
     kiln_t offset;       /* i32 [1]: tokens that the states hold */
+    kiln_t ahead;        /* i32 [1], of a canvas: tokens that are to be written behind it; {0} unless sees_ahead */
     /* Takes what is made on the way, by name ("layers.3.hidden"); NULL: nobody looks. */
     void (*see)(void *self, const char *name, kiln_t);
     void *self;
@@ -86,6 +91,7 @@ struct text_diffusion_family {
     /* What becomes of a canvas that begins at `offset`, [1,t,width]: what the head reads. soft f32 [1,t,width]: what
      * the last step took for likely, as embeddings; zeros: there was none. {0} of a family that is not told. */
     kiln_t (*record_canvas)(const text_recording *, kiln_t soft);
+    int sees_ahead;       /* a canvas sees masks where later ones will be                 */
     int conditions;       /* the canvas is told what the last step took for likely        */
     int plain_confidence; /* a token's probability is that of a temperature of 1          */
     /* The text of a conversation that the model is to answer, special tokens as their texts. Writes up to capacity
@@ -98,9 +104,6 @@ struct text_diffusion_family {
      */
     int (*grows)(const text_diffusion_model *, const char *state);
 };
-
-extern const text_diffusion_family *const text_diffusion_families[];
-extern const size_t n_text_diffusion_families;
 
 /* ---- helpers of recordings: the tensor of that name below `scope`, printf-like ---- */
 

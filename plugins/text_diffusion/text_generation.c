@@ -164,7 +164,6 @@ static kiln_status given(const generation *g, int64_t step, float *draw, int32_t
 /* step -1: the first canvas. */
 static kiln_status random_numbers(const generation *g, int64_t step, float *draw, int32_t *place)
 {
-    if (g->request->noise) return given(g, step, draw, place);
     const text_random k = {.seed = g->request->seed,
                            .block = (uint32_t)g->block,
                            .number = (uint32_t)(step + 1),
@@ -172,7 +171,9 @@ static kiln_status random_numbers(const generation *g, int64_t step, float *draw
                            .below = g->m->vocabulary,
                            .draw = draw,
                            .place = place};
-    return text_random_numbers(g->c, &k);
+    kiln_status status = g->request->noise ? given(g, step, draw, place) : text_random_numbers(g->c, &k);
+    for (int64_t i = 0; g->m->mask >= 0 && i < g->n; i++) place[i] = g->m->mask;
+    return status;
 }
 
 /* ---- what is shown meanwhile ---- */
@@ -275,6 +276,7 @@ static kiln_status take_step(generation *g, int *done)
 {
     const text_request *w = g->request;
     TRY(random_numbers(g, g->step, g->draw, g->noise));
+    g->look.ahead = g->m->family->sees_ahead ? (w->canvases - 1 - g->block) * g->n : 0;
     g->look.temperature = text_temperature(w->temperature, w->temperature_end, g->step, w->steps);
     TRY(text_look_at(g->c, g->m, g->s, &g->look));
     const text_step made = {.n = g->n,

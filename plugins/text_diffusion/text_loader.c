@@ -1,5 +1,7 @@
 /* text_loader.c - see text_loader.h. */
 #include "text_loader.h"
+#include "gemma.h"
+#include "llada.h"
 #include "text_vocabulary.h"
 
 #include <errno.h>
@@ -131,6 +133,7 @@ kiln_status text_record_smallest(kiln_ctx *ctx, const text_diffusion_model *m, i
     r.ids = td_ops->input(r.p, "ids", KILN_I32, 2, KILN_DIMS(1, 1));
     r.offset = td_ops->input(r.p, "offset", KILN_I32, 1, KILN_DIMS(1));
     if (is_canvas) {
+        r.ahead = td_ops->input(r.p, "ahead", KILN_I32, 1, KILN_DIMS(1));
         kiln_t soft = td_ops->input(r.p, "soft", KILN_F32, 3, KILN_DIMS(1, 1, m->width));
         td_logits(&r, m->family->record_canvas(&r, soft), 0);
     } else {
@@ -150,13 +153,32 @@ static kiln_tokenizer *tokenizer_of(kiln_ctx *ctx, const kiln_weights *set, cons
     return text_tokenizer(ctx, in_gguf && !ends_in(path, ".gguf") ? info.file : path);
 }
 
+/* ---- families ---- */
+
+static const text_diffusion_family *const families[] = {&gemma_family, &llada_family};
+
+/* TESS-2 (Tae et al. 2025, arXiv:2502.13917), by what its configurations alone have. */
+static int is_tess(const kiln_weights *set)
+{
+    const char *text = weights()->text(set, "config.json", NULL);
+    return text && (strstr(text, "\"simplex_value\"") || strstr(text, "ForDiffusionLM"));
+}
+
+static kiln_status unknown(kiln_ctx *ctx, const kiln_weights *set)
+{
+    if (is_tess(set))
+        return td_host->fail(ctx, KILN_ERR_UNSUPPORTED,
+                             "this is TESS-2, which denoises a number for each place and each word of its vocabulary; "
+                             "models whose canvas is made of tokens are read: DiffusionGemma and LLaDA");
+    return td_host->fail(ctx, KILN_ERR_UNSUPPORTED,
+                         "this is no model that writes by diffusion; DiffusionGemma and LLaDA are known");
+}
+
 kiln_status text_open(kiln_ctx *ctx, kiln_weights *set, text_diffusion_model *m)
 {
-    for (size_t i = 0; i < n_text_diffusion_families && !m->family; i++)
-        if (text_diffusion_families[i]->detect(weights(), set)) m->family = text_diffusion_families[i];
-    if (!m->family)
-        return td_host->fail(ctx, KILN_ERR_UNSUPPORTED,
-                             "this is no model that writes by diffusion; DiffusionGemma is known");
+    for (size_t i = 0; i < COUNT(families) && !m->family; i++)
+        if (families[i]->detect(weights(), set)) m->family = families[i];
+    if (!m->family) return unknown(ctx, set);
     TRY(m->family->open(ctx, set, m));
     return vocabulary_cut(ctx, m);
 }

@@ -10,10 +10,11 @@
 
 static const char *const result_name[RESULTS] = {"likeliest", "entropy", "drawn", "confidence", "soft"};
 
-static void record_choice(const text_recording *r)
+static void record_choice(text_recording *r)
 {
     kiln_t out[RESULTS], soft = {0};
     if (r->m->family->conditions) soft = td_ops->input(r->p, "soft", KILN_F32, 3, KILN_DIMS(1, r->t, r->m->width));
+    if (r->m->family->sees_ahead) r->ahead = td_ops->input(r->p, "ahead", KILN_I32, 1, KILN_DIMS(1));
     kiln_t x = r->m->family->record_canvas(r, soft);
     kiln_t temperature = td_ops->input(r->p, "temperature", KILN_F32, 1, KILN_DIMS(1));
     vocabulary_choose(r, x, temperature, td_ops->input(r->p, "draw", KILN_F32, 3, KILN_DIMS(1, r->t, 1)), out);
@@ -59,22 +60,24 @@ kiln_status text_look_at(const kiln_call *c, const text_diffusion_model *m, text
 {
     const int64_t n = k->n;
     const int32_t offset = (int32_t)s->length;
-    if (n > s->capacity - s->length) return does_not_fit(c, s, n);
+    if (n + k->ahead > s->capacity - s->length) return does_not_fit(c, s, n + k->ahead);
     kiln_program *p = program(c->ctx, m, s, n, 1);
     if (!p) return KILN_ERR_INVALID;
+    const int32_t ahead = (int32_t)k->ahead;
     kiln_bind in[] = {KILN_BIND("ids", WINDOW(KILN_I32, k->ids, 2, KILN_DIMS(1, n))),
                       KILN_BIND("offset", WINDOW(KILN_I32, &offset, 1, KILN_DIMS(1))),
                       KILN_BIND("temperature", WINDOW(KILN_F32, &k->temperature, 1, KILN_DIMS(1))),
                       KILN_BIND("draw", WINDOW(KILN_F32, k->draw, 3, KILN_DIMS(1, n, 1))),
-                      KILN_BIND("soft", WINDOW(KILN_F32, k->soft, 3, KILN_DIMS(1, n, m->width)))};
+                      KILN_BIND("soft", WINDOW(KILN_F32, k->soft, 3, KILN_DIMS(1, n, m->width))),
+                      KILN_BIND("ahead", WINDOW(KILN_I32, &ahead, 1, KILN_DIMS(1)))};
     kiln_bind out[] = {KILN_BIND("likeliest", WINDOW(KILN_I32, k->likeliest, 3, KILN_DIMS(1, n, 1))),
                        KILN_BIND("drawn", WINDOW(KILN_I32, k->drawn, 3, KILN_DIMS(1, n, 1))),
                        KILN_BIND("entropy", WINDOW(KILN_F32, k->entropy, 3, KILN_DIMS(1, n, 1))),
                        KILN_BIND("confidence", WINDOW(KILN_F32, k->confidence, 3, KILN_DIMS(1, n, 1))),
                        KILN_BIND("soft", WINDOW(KILN_F32, k->soft, 3, KILN_DIMS(1, n, m->width)))};
-    kiln_run run = {
-        .size = sizeof run, .states = s->states, .in = in, .n_in = COUNT(in), .out = out, .n_out = COUNT(out)};
-    if (!m->family->conditions) run.n_in--, run.n_out--; /* soft stands last */
+    kiln_run run = {.size = sizeof run, .states = s->states, .in = in, .n_in = 4, .out = out, .n_out = 4};
+    if (m->family->conditions) run.n_in++, run.n_out++;
+    if (m->family->sees_ahead) in[run.n_in++] = in[COUNT(in) - 1];
     kiln_status status = td_ops->run_with(c->ctx, p, &run);
     td_ops->program_free(p);
     return status;

@@ -9,9 +9,9 @@ kiln_status text_read(const kiln_call *, const text_diffusion_model *, text_stat
 
 /* One look at a canvas of n tokens behind what was read. */
 typedef struct {
-    int64_t n;
+    int64_t n, ahead; /* ahead: tokens that are to be written behind it */
     const int32_t *ids;
-    float temperature;
+    float temperature; /* 0: the likeliest token is drawn; entropies are those of a temperature of 1 then */
     const float *draw; /* [n] from [0,1): one number for each token that is drawn */
     float *soft;       /* [n][width]: what the last look took for likely, zeros for none; becomes this one's */
     /* what comes of it, [n] each */

@@ -34,9 +34,8 @@ static int entropy_bound(const text_sampler_settings *o, const text_step *s, tex
 }
 
 /* Places that do not stay yet do so while fewer than `wanted` stay in all, or above the threshold. */
-static int keep_surest(double threshold, const text_step *s, text_canvas *c)
+static int keep_surest(double threshold, int64_t wanted, const text_step *s, text_canvas *c)
 {
-    const int64_t wanted = ((s->step + 1) * s->n + s->steps - 1) / s->steps;
     int64_t have = 0;
     for (int64_t i = 0; i < s->n; i++) have += c->stays[i];
     sort_places(c->order, s->confidence, s->n, -1);
@@ -49,15 +48,24 @@ static int keep_surest(double threshold, const text_step *s, text_canvas *c)
     return have == s->n;
 }
 
+static int64_t in_equal_parts(const text_step *s) { return ((s->step + 1) * s->n + s->steps - 1) / s->steps; }
+
 static int confidence(const text_sampler_settings *o, const text_step *s, text_canvas *c)
 {
-    return keep_surest(o->threshold, s, c);
+    return keep_surest(o->threshold, in_equal_parts(s), s, c);
 }
 
 static int fixed(const text_sampler_settings *o, const text_step *s, text_canvas *c)
 {
     (void)o;
-    return keep_surest(2, s, c);
+    return keep_surest(2, in_equal_parts(s), s, c);
+}
+
+static int low_confidence(const text_sampler_settings *o, const text_step *s, text_canvas *c)
+{
+    const int64_t more = s->n % s->steps, done = s->step + 1;
+    (void)o;
+    return keep_surest(2, s->n / s->steps * done + (done < more ? done : more), s, c);
 }
 
 const text_sampler text_samplers[TEXT_SAMPLERS] = {
@@ -68,7 +76,11 @@ const text_sampler text_samplers[TEXT_SAMPLERS] = {
      .doc = "what is drawn with a probability above a threshold stays",
      .keeps = 1,
      .step = confidence},
-    {.name = "fixed", .doc = "as many tokens in each step, the surest first", .keeps = 1, .step = fixed}};
+    {.name = "fixed", .doc = "as many tokens in each step, the surest first", .keeps = 1, .step = fixed},
+    {.name = "low_confidence",
+     .doc = "LLaDA's: as many tokens in each step, one more in the first ones where they do not come out even",
+     .keeps = 1,
+     .step = low_confidence}};
 
 int text_is_settled(text_history *h, const int32_t *likeliest, const float *entropy, int64_t n, double most)
 {

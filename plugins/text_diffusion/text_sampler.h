@@ -5,8 +5,10 @@
  *   confidence threshold tokens stay for good once they are drawn with a probability above a threshold, and at least so
  *                        many of them that the canvas is full after the last step.
  *   fixed schedule       the same without the threshold: as many in each step, the surest first.
+ *   low confidence       Nie et al. 2025 (arXiv:2502.09992), "low-confidence remasking": a fixed schedule in which the
+ *                        first steps have one token more where they do not come out even.
  *
- * Places that do not stay get a token at random. All functions are pure.
+ * Places that do not stay get a token at random, or a mask. All functions are pure.
  */
 #ifndef KILN_TEXT_DIFFUSION_SAMPLER_H
 #define KILN_TEXT_DIFFUSION_SAMPLER_H
@@ -37,7 +39,13 @@ typedef struct {
     int (*step)(const text_sampler_settings *, const text_step *, text_canvas *);
 } text_sampler;
 
-enum { TEXT_SAMPLER_ENTROPY_BOUND, TEXT_SAMPLER_CONFIDENCE, TEXT_SAMPLER_FIXED, TEXT_SAMPLERS };
+enum {
+    TEXT_SAMPLER_ENTROPY_BOUND,
+    TEXT_SAMPLER_CONFIDENCE,
+    TEXT_SAMPLER_FIXED,
+    TEXT_SAMPLER_LOW_CONFIDENCE,
+    TEXT_SAMPLERS
+};
 extern const text_sampler text_samplers[TEXT_SAMPLERS];
 
 /* The likeliest canvases of the last steps, the latest last. */

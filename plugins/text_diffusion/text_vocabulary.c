@@ -12,7 +12,6 @@
  * embeddings of what it says. TILES_MAX: what concat() takes. */
 enum { TILE = 24576, BLOCK = 16, TILES_MAX = 12 };
 
-
 static const kiln_map to_f32 = {.size = sizeof to_f32, .dtype = KILN_F32};
 static const kiln_map to_i32 = {.size = sizeof to_i32, .dtype = KILN_I32};
 
@@ -182,8 +181,7 @@ static void join(const text_recording *r, choice *c, kiln_t m, kiln_t s, kiln_t 
     c->w = MAP("exp(b - c) * (a + (b - c) * d)", c->w, old, new, c->s);
     c->w = MAP("d + exp(b - c) * (a + (b - c) * e)", w, m, new, c->w, s);
     c->s = MAP("a * exp(b - e) + c * exp(d - e)", c->s, old, s, m, new);
-    c->likeliest =
-        td_ops->map(r->p, "a > b ? c : d", (kiln_t[]){m, old, likeliest, c->likeliest}, 4, &to_i32);
+    c->likeliest = td_ops->map(r->p, "a > b ? c : d", (kiln_t[]){m, old, likeliest, c->likeliest}, 4, &to_i32);
     c->m = new;
 }
 
@@ -223,7 +221,8 @@ static kiln_t first_reached(const text_recording *r, kiln_t x, kiln_t part, int6
 }
 
 /* *probability: of the word that is drawn. */
-static kiln_t draw_word(const text_recording *r, choice *c, kiln_t x, kiln_t temperature, kiln_t draw, kiln_t *probability)
+static kiln_t draw_word(const text_recording *r, choice *c, kiln_t x, kiln_t temperature, kiln_t draw,
+                        kiln_t *probability)
 {
     const int64_t blocks = (r->m->vocabulary + BLOCK - 1) / BLOCK;
     td_ops->precision_push(r->p, KILN_F32);
@@ -242,9 +241,8 @@ static kiln_t draw_word(const text_recording *r, choice *c, kiln_t x, kiln_t tem
     td_ops->precision_push(r->p, KILN_F32);
     kiln_t e = MAP("d > e ? 0 : exp((b > 0 ? a / b : a) - c)", logits, temperature, c->m, ids, last);
     kiln_t place = first_reached(r, e, part, BLOCK);
-    *probability = r->m->family->plain_confidence
-                       ? MAP("exp(a - b)", td_ops->take_along(r->p, logits, place), c->plain)
-                       : MAP("a / b", td_ops->take_along(r->p, e, place), c->s);
+    *probability = r->m->family->plain_confidence ? MAP("exp(a - b)", td_ops->take_along(r->p, logits, place), c->plain)
+                                                  : MAP("a / b", td_ops->take_along(r->p, e, place), c->s);
     kiln_t drawn = td_ops->take_along(r->p, known, place);
     td_ops->precision_pop(r->p);
     return drawn;

@@ -28,13 +28,10 @@ typedef struct {
     int64_t dim[3];
 } tensor_row;
 
-static const tensor_row gguf_top[] = {{"token_embd.weight", {WORDS, WIDTH}},
-                                      {"output_norm.weight", {WIDTH}},
-                                      {"rope_freqs.weight", {2}},
-                                      {"self_cond_pre_norm.weight", {WIDTH}},
-                                      {"self_cond_gate.weight", {4, WIDTH}},
-                                      {"self_cond_up.weight", {4, WIDTH}},
-                                      {"self_cond_down.weight", {WIDTH, 4}}};
+static const tensor_row gguf_top[] = {
+    {"token_embd.weight", {WORDS, WIDTH}},  {"output_norm.weight", {WIDTH}},       {"rope_freqs.weight", {2}},
+    {"self_cond_pre_norm.weight", {WIDTH}}, {"self_cond_gate.weight", {4, WIDTH}}, {"self_cond_up.weight", {4, WIDTH}},
+    {"self_cond_down.weight", {WIDTH, 4}}};
 static const tensor_row gguf_layer[] = {{"blk.%d.attn_norm.weight", {WIDTH}},
                                         {"blk.%d.attn_q.weight", {8, WIDTH}},
                                         {"blk.%d.attn_k.weight", {4, WIDTH}},
