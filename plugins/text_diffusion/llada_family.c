@@ -35,20 +35,27 @@ static int64_t size_of(config *c, const kiln_weights *named, const char *name, u
 /* What this network has not. */
 static void expect(config *c)
 {
-    static const config_rule expected[] = {
-        {"block_type", "\"llama\""}, {"layer_norm_type", "\"rms\""},   {"activation_type", "\"silu\""},
-        {"rope", "true"},            {"alibi", "false"},               {"include_bias", "false"},
-        {"include_qkv_bias", "false"}, {"attention_layer_norm", "false"}, {"scale_logits", "false"},
-        {"input_emb_norm", "false"}, {"block_group_size", "1"}};
+    static const config_rule expected[] = {{"block_type", "\"llama\""},
+                                           {"layer_norm_type", "\"rms\""},
+                                           {"activation_type", "\"silu\""},
+                                           {"rope", "true"},
+                                           {"alibi", "false"},
+                                           {"include_bias", "false"},
+                                           {"include_qkv_bias", "false"},
+                                           {"attention_layer_norm", "false"},
+                                           {"scale_logits", "false"},
+                                           {"input_emb_norm", "false"},
+                                           {"block_group_size", "1"}};
     config_expect(c, expected, COUNT(expected));
 }
 
 static void check_heads(config *c, const llada *l, const text_diffusion_model *m, int64_t keys)
 {
     if (!c->failed && (m->width % l->heads || l->head % 2 || l->heads % l->kv_heads || keys != l->kv_heads * l->head))
-        CONFIG_FAIL(c, KILN_ERR_INVALID,
-                    "config.json: %lld heads, %lld of them with keys, do not fit a width of %lld and %lld columns of keys",
-                    (long long)l->heads, (long long)l->kv_heads, (long long)m->width, (long long)keys);
+        CONFIG_FAIL(
+            c, KILN_ERR_INVALID,
+            "config.json: %lld heads, %lld of them with keys, do not fit a width of %lld and %lld columns of keys",
+            (long long)l->heads, (long long)l->kv_heads, (long long)m->width, (long long)keys);
 }
 
 static void read_sizes(config *c, llada *l, text_diffusion_model *m)
@@ -73,15 +80,16 @@ static void read_sizes(config *c, llada *l, text_diffusion_model *m)
 /* FNV-1a over all that decides what is recorded, and no shape says. */
 static uint64_t digest(const llada *l, const text_diffusion_model *m)
 {
-    const double number[] = {(double)l->heads, (double)l->kv_heads, (double)l->eps, l->theta, (double)m->mask,
-                             (double)m->canvas};
+    const double number[] = {(double)l->heads, (double)l->kv_heads, (double)l->eps,
+                             l->theta,         (double)m->mask,     (double)m->canvas};
     uint64_t h = UINT64_C(14695981039346656037);
     for (size_t i = 0; i < sizeof number; i++) h = (h ^ ((const unsigned char *)number)[i]) * UINT64_C(1099511628211);
     return h;
 }
 
 /* Blocks of 32 with a step for each token and no temperature, as LLaDA's own examples have it. */
-static const text_sampling sampling = {.steps = 32, .stability = 1, .temperature_end = -1, .sampler = TEXT_SAMPLER_LOW_CONFIDENCE};
+static const text_sampling sampling = {
+    .steps = 32, .stability = 1, .temperature_end = -1, .sampler = TEXT_SAMPLER_LOW_CONFIDENCE};
 enum { BLOCK = 32 };
 
 static kiln_status open_model(kiln_ctx *ctx, kiln_weights *set, text_diffusion_model *m)

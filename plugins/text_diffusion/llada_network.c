@@ -71,10 +71,8 @@ static kiln_t turn(const walk *w, kiln_t x, int64_t heads)
 static kiln_t attention(const walk *w, kiln_t x)
 {
     const llada *l = w->l;
-    const kiln_attention a = {.size = sizeof a,
-                              .heads = (int32_t)l->heads,
-                              .kv_heads = (int32_t)l->kv_heads,
-                              .key_length = w->length};
+    const kiln_attention a = {
+        .size = sizeof a, .heads = (int32_t)l->heads, .kv_heads = (int32_t)l->kv_heads, .key_length = w->length};
     kiln_t q = td_linear(w->r, x, l->heads * l->head, "blocks.%lld.q_proj.weight", w->layer),
            k = td_linear(w->r, x, l->kv_heads * l->head, "blocks.%lld.k_proj.weight", w->layer),
            v = td_linear(w->r, x, l->kv_heads * l->head, "blocks.%lld.v_proj.weight", w->layer);

@@ -75,6 +75,23 @@ static void test_confidence(void)
     check_stays(&c, "11111");
 }
 
+/* LLaDA's get_num_transfer_tokens: 5 tokens in 3 steps are 2, 2 and 1; in 4 steps 2, 1, 1 and 1. */
+static void test_low_confidence(void)
+{
+    static const float p[N] = {.95f, .99f, .3f, .92f, .4f}, none[N] = {0};
+    static const char *const three[] = {"11000", "11011", "11111"}, *const four[] = {"11000", "11010", "11011", "11111"};
+    CANVAS_OF(c);
+    for (int i = 0; i < 3; i++) {
+        CHECK_EQ(step_of(TEXT_SAMPLER_LOW_CONFIDENCE, p, none, i, 3, &c), i == 2);
+        check_stays(&c, three[i]);
+    }
+    memset(c.stays, 0, N);
+    for (int i = 0; i < 4; i++) {
+        step_of(TEXT_SAMPLER_LOW_CONFIDENCE, p, none, i, 4, &c);
+        check_stays(&c, four[i]);
+    }
+}
+
 static int settles(int64_t depth, const int32_t (*canvas)[N], int n, float mean)
 {
     int32_t kept[4 * N] = {0};
@@ -144,6 +161,6 @@ static void test_conversations(void)
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {CASE(test_entropy_bound), CASE(test_fixed),        CASE(test_confidence),
-                                      CASE(test_settled),       CASE(test_temperatures), CASE(test_conversations)};
+                                      CASE(test_low_confidence), CASE(test_settled),       CASE(test_temperatures), CASE(test_conversations)};
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }

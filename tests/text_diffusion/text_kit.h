@@ -54,7 +54,7 @@ typedef struct {
     int is_canvas;
     uint32_t precision;
     int64_t t, capacity, longest;
-    int32_t offset;
+    int32_t offset, ahead;
     const int32_t *ids;
     const float *soft; /* [t][width], or NULL */
     const char *look;  /* what of the things seen on the way is wanted: as f32 or i32 */
@@ -90,6 +90,7 @@ static inline kiln_status pass_run(const pass *job, kiln_states *states)
     float *zeros = calloc((size_t)(job->t * job->m->width), sizeof *zeros);
     if (job->is_canvas) {
         kiln_t soft = td_ops->input(r.p, "soft", KILN_F32, 3, KILN_DIMS(1, job->t, job->m->width));
+        r.ahead = td_ops->input(r.p, "ahead", KILN_I32, 1, KILN_DIMS(1));
         td_logits(&r, job->m->family->record_canvas(&r, soft), 0);
     } else {
         td_ops->output(r.p, "read", job->m->family->record_prompt(&r));
@@ -100,12 +101,13 @@ static inline kiln_status pass_run(const pass *job, kiln_states *states)
     kiln_bind in[] = {
         KILN_BIND("ids", window_of((void *)(uintptr_t)job->ids, KILN_I32, 2, KILN_DIMS(1, job->t))),
         KILN_BIND("offset", window_of((void *)(uintptr_t)&job->offset, KILN_I32, 1, KILN_DIMS(1))),
-        KILN_BIND("soft", window_of((void *)(uintptr_t)soft, KILN_F32, 3, KILN_DIMS(1, job->t, job->m->width)))};
+        KILN_BIND("soft", window_of((void *)(uintptr_t)soft, KILN_F32, 3, KILN_DIMS(1, job->t, job->m->width))),
+        KILN_BIND("ahead", window_of((void *)(uintptr_t)&job->ahead, KILN_I32, 1, KILN_DIMS(1)))};
     kiln_bind out[] = {KILN_BIND("seen", window_of(job->out, job->out_dtype, job->out_rank, job->out_dim))};
     kiln_run run = {.size = sizeof run,
                     .states = states,
                     .in = in,
-                    .n_in = job->is_canvas ? 3 : 2,
+                    .n_in = job->is_canvas ? 4 : 2,
                     .out = out,
                     .n_out = seen.found.id ? 1 : 0};
     if (status == KILN_OK) status = td_ops->run_with(ctx, r.p, &run);
