@@ -172,9 +172,13 @@ static void vae_facts(kiln_ctx *c, const kiln_value *v, kiln_value *map)
 /* Kinds of kiln's own whose values are a kiln_net of a known type. */
 static const struct {
     const char *kind, *type;
-} nets[] = {
-    {KILN_FAMILY_CONTROL, "CONTROL_NET"}, {KILN_FAMILY_VISION, "CLIP_VISION"}, {KILN_FAMILY_UPSCALER, "UPSCALE_MODEL"},
-    {KILN_FAMILY_PATCH, "PATCHES"},       {"ip_adapter", "IPADAPTER"},         {"style", "STYLE_MODEL"}};
+} nets[] = {{KILN_FAMILY_CONTROL, "CONTROL_NET"},
+            {KILN_FAMILY_VISION, "CLIP_VISION"},
+            {KILN_FAMILY_UPSCALER, "UPSCALE_MODEL"},
+            {KILN_FAMILY_PATCH, "PATCHES"},
+            {"ip_adapter", "IPADAPTER"},
+            {"style", "STYLE_MODEL"},
+            {"text_diffusion", "TEXT_DIFFUSION_NET"}};
 
 static const kiln_net *net_of(kiln_ctx *c, const char *kind, const kiln_value *v)
 {

@@ -19,7 +19,7 @@ static kiln_status rendered(const kiln_call *c, const text_diffusion_model *m, c
     if (p->raw) return KILN_OK;
     if ((p->thinking || p->empty_thought) && !m->family->thought[0])
         return td_host->fail(c->ctx, KILN_ERR_UNSUPPORTED,
-                             "'%s' has no thoughts; switch 'thinking' and 'empty_thought' off", m->family->name);
+                             "%s has no thoughts; switch 'thinking' and 'empty_thought' off", m->family->title);
     *n = m->family->render(&chat, NULL, 0);
     char *text = td_host->scratch(c->ctx, *n + 1, KILN_CPU);
     if (!text) return KILN_ERR_NOMEM;

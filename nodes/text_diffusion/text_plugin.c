@@ -1,4 +1,5 @@
 /* text_plugin.c - the entry table of the text diffusion plugin. */
+#include "text_loader.h"
 #include "text_nodes.h"
 #include "text_state.h"
 
@@ -8,6 +9,7 @@ static kiln_status open_plugin(const kiln_host *host)
     td_host = host;
     td_ops = host->ability(KILN_OPS_ABILITY);
     if (!store || !td_ops || !KILN_HAS(kiln_ops, td_ops, arange)) return KILN_ERR_UNSUPPORTED;
+    TRY(text_register_families(host));
     return store->register_type(&stored_prompt);
 }
 

@@ -86,7 +86,7 @@ size_t gemma_render(const text_chat *c, char *out, size_t capacity)
 static const char *const stops[] = {"<eos>", "<turn|>", "<|tool_response>", NULL};
 
 const text_diffusion_family gemma_family = {.name = "diffusion-gemma",
-                                            .doc = "DiffusionGemma, a mixture of experts",
+                                            .title = "DiffusionGemma",
                                             .detect = detect,
                                             .open = open_model,
                                             .close = close_network,

@@ -136,7 +136,7 @@ static size_t render(const text_chat *c, char *out, size_t capacity)
 static const char *const stops[] = {"<|eot_id|>", "<|endoftext|>", NULL};
 
 const text_diffusion_family llada_family = {.name = "llada",
-                                            .doc = "LLaDA, which fills in masks",
+                                            .title = "LLaDA",
                                             .detect = detect,
                                             .open = open_model,
                                             .close = close_network,

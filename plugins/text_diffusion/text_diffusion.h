@@ -79,7 +79,7 @@ typedef struct {
 } text_chat;
 
 struct text_diffusion_family {
-    const char *name, *doc;
+    const char *name, *title; /* "llada", "LLaDA" */
     /* 1: these are its files. */
     int (*detect)(const kiln_weights_api *, const kiln_weights *);
     /* Fills m from the set: weights (a reference of its own), network, sizes, sampling; the rest is the loader's. */

@@ -89,7 +89,7 @@ kiln_tokenizer *text_tokenizer(kiln_ctx *ctx, const char *path)
 
 /* ---- the model ---- */
 
-static void model_free(void *model)
+void text_model_free(void *model)
 {
     text_diffusion_model *m = model;
     if (!m) return;
@@ -124,33 +124,48 @@ static kiln_status check_tokenizer(kiln_ctx *ctx, text_diffusion_model *m)
                          m->family->stops[0]);
 }
 
-kiln_status text_record_smallest(kiln_ctx *ctx, const text_diffusion_model *m, int is_canvas)
+void text_record_smallest(kiln_program *p, const text_diffusion_model *m, int is_canvas)
 {
-    const char *message = NULL;
-    kiln_program_options o = {.size = sizeof o, .name = m->family->name};
-    text_recording r = {.p = td_ops->program_new(ctx, &o), .m = m, .t = 1, .capacity = 2, .longest = 1};
-    if (!r.p) return KILN_ERR_NOMEM;
+    text_recording r = {.p = p, .m = m, .t = 1, .capacity = 2, .longest = 1};
     r.ids = td_ops->input(r.p, "ids", KILN_I32, 2, KILN_DIMS(1, 1));
     r.offset = td_ops->input(r.p, "offset", KILN_I32, 1, KILN_DIMS(1));
-    if (is_canvas) {
-        r.ahead = td_ops->input(r.p, "ahead", KILN_I32, 1, KILN_DIMS(1));
-        kiln_t soft = td_ops->input(r.p, "soft", KILN_F32, 3, KILN_DIMS(1, 1, m->width));
-        td_logits(&r, m->family->record_canvas(&r, soft), 0);
-    } else {
+    if (!is_canvas) {
         m->family->record_prompt(&r);
+        return;
     }
-    kiln_status status = td_ops->error(r.p, &message);
-    if (status != KILN_OK) td_host->fail(ctx, status, "%s", message ? message : "the network cannot be recorded");
-    td_ops->program_free(r.p);
+    r.ahead = td_ops->input(r.p, "ahead", KILN_I32, 1, KILN_DIMS(1));
+    kiln_t x = m->family->record_canvas(&r, td_ops->input(r.p, "soft", KILN_F32, 3, KILN_DIMS(1, 1, m->width)));
+    for (int64_t k = 0; k < vocabulary_tiles(m); k++) td_logits(&r, x, k);
+}
+
+kiln_status text_check_tensors(kiln_ctx *ctx, const text_diffusion_model *m)
+{
+    kiln_program_options o = {.size = sizeof o, .name = m->family->name};
+    kiln_status status = KILN_OK;
+    for (int is_canvas = 0; is_canvas < 2 && status == KILN_OK; is_canvas++) {
+        const char *message = NULL;
+        kiln_program *p = td_ops->program_new(ctx, &o);
+        if (!p) return KILN_ERR_NOMEM;
+        text_record_smallest(p, m, is_canvas);
+        status = td_ops->error(p, &message);
+        if (status != KILN_OK) td_host->fail(ctx, status, "%s", message ? message : "the network cannot be recorded");
+        td_ops->program_free(p);
+    }
     return status;
 }
 
-/* Where the vocabulary is: a folder's own, or the GGUF file that lies in it. */
+/* Where the vocabulary is: a folder's own, or the GGUF file that lies in it. path NULL: beside the first tensor's file.
+ */
 static kiln_tokenizer *tokenizer_of(kiln_ctx *ctx, const kiln_weights *set, const char *path)
 {
+    char folder[4096] = ".";
     kiln_weight_info info = {.size = sizeof info};
-    const int in_gguf = weights()->at(set, 0, &info) == KILN_OK && ends_in(info.file, ".gguf");
-    return text_tokenizer(ctx, in_gguf && !ends_in(path, ".gguf") ? info.file : path);
+    if (weights()->at(set, 0, &info) != KILN_OK)
+        return td_host->fail(ctx, KILN_ERR_INVALID, "there is no tensor"), NULL;
+    const char *slash = strrchr(info.file, '/');
+    if (slash) snprintf(folder, sizeof folder, "%.*s", (int)(slash - info.file), info.file);
+    if (!path) path = folder;
+    return text_tokenizer(ctx, ends_in(info.file, ".gguf") && !ends_in(path, ".gguf") ? info.file : path);
 }
 
 /* ---- families ---- */
@@ -183,31 +198,42 @@ kiln_status text_open(kiln_ctx *ctx, kiln_weights *set, text_diffusion_model *m)
     return vocabulary_cut(ctx, m);
 }
 
-static kiln_status open_all(const kiln_call *c, const char *path, text_diffusion_model *m)
+static kiln_status fill(kiln_ctx *ctx, kiln_weights *set, const char *path, text_diffusion_model *m)
 {
-    kiln_weights *set = weights()->open(c->ctx, path);
-    if (!set) return KILN_ERR_IO;
-    kiln_status status = text_open(c->ctx, set, m);
-    if (status == KILN_OK && !(m->tokenizer = tokenizer_of(c->ctx, set, path))) status = KILN_ERR_INVALID;
-    weights()->unref(set);
-    if (status == KILN_OK) status = check_tokenizer(c->ctx, m);
-    for (int is_canvas = 0; is_canvas < 2 && status == KILN_OK; is_canvas++)
-        status = text_record_smallest(c->ctx, m, is_canvas);
-    const char *identity = status == KILN_OK ? weights()->identity(c->ctx, m->weights) : NULL;
-    if (status == KILN_OK && !identity) return KILN_ERR_IO;
-    if (identity)
-        snprintf(m->identity, sizeof m->identity, "%s+%s+%016llx", identity, tokenizers()->identity(m->tokenizer),
-                 (unsigned long long)m->settings);
+    TRY(text_open(ctx, set, m));
+    if (!(m->tokenizer = tokenizer_of(ctx, set, path))) return KILN_ERR_INVALID;
+    TRY(check_tokenizer(ctx, m));
+    return text_check_tensors(ctx, m);
+}
+
+kiln_status text_open_all(kiln_ctx *ctx, kiln_weights *set, const char *path, text_diffusion_model **out)
+{
+    text_diffusion_model *m = calloc(1, sizeof *m);
+    kiln_status status = m ? fill(ctx, set, path, m) : KILN_ERR_NOMEM;
+    if (status == KILN_OK) *out = m;
+    if (status != KILN_OK) text_model_free(m);
     return status;
+}
+
+static kiln_status identify(kiln_ctx *ctx, text_diffusion_model *m)
+{
+    const char *identity = weights()->identity(ctx, m->weights);
+    if (!identity) return KILN_ERR_IO;
+    snprintf(m->identity, sizeof m->identity, "%s+%s+%016llx", identity, tokenizers()->identity(m->tokenizer),
+             (unsigned long long)m->settings);
+    return KILN_OK;
 }
 
 kiln_status text_load(const kiln_call *c, const char *path, kiln_value **out)
 {
-    text_diffusion_model *m = calloc(1, sizeof *m);
-    kiln_status status = m ? open_all(c, path, m) : KILN_ERR_NOMEM;
-    if (status == KILN_OK) *out = kit_values(c)->new_object(c->ctx, "TEXT_DIFFUSION", m, model_free, m->identity);
+    text_diffusion_model *m = NULL;
+    kiln_weights *set = weights()->open(c->ctx, path);
+    kiln_status status = set ? text_open_all(c->ctx, set, path, &m) : KILN_ERR_IO;
+    weights()->unref(set);
+    if (status == KILN_OK) status = identify(c->ctx, m);
+    if (status == KILN_OK) *out = kit_values(c)->new_object(c->ctx, "TEXT_DIFFUSION", m, text_model_free, m->identity);
     if (status == KILN_OK && *out) return KILN_OK;
     td_host->about(c->ctx, path);
-    model_free(m);
+    text_model_free(m);
     return status == KILN_OK ? KILN_ERR_NOMEM : status;
 }

@@ -30,7 +30,7 @@ static int64_t tile_rows(const text_diffusion_model *m)
     return n == 1 ? m->vocabulary : (rows + BLOCK - 1) / BLOCK * BLOCK;
 }
 
-static int64_t tile_count(const text_diffusion_model *m) { return (m->vocabulary + tile_rows(m) - 1) / tile_rows(m); }
+int64_t vocabulary_tiles(const text_diffusion_model *m) { return (m->vocabulary + tile_rows(m) - 1) / tile_rows(m); }
 static int64_t tile_start(const text_diffusion_model *m, int64_t k) { return k * tile_rows(m); }
 static int64_t tile_length(const text_diffusion_model *m, int64_t k)
 {
@@ -46,7 +46,7 @@ typedef struct {
 
 static void rules_of(tile_rules *t, const text_diffusion_model *m, int table, const char *name)
 {
-    const int64_t n = tile_count(m);
+    const int64_t n = vocabulary_tiles(m);
     for (int64_t k = 0; k < n; k++) {
         char *to = t->name[table][k];
         snprintf(to, sizeof t->name[0][0], "%s.rows.%lld", name, (long long)k);
@@ -58,7 +58,7 @@ static void rules_of(tile_rules *t, const text_diffusion_model *m, int table, co
 kiln_status vocabulary_cut(kiln_ctx *ctx, text_diffusion_model *m)
 {
     const kiln_weights_api *w = td_host->ability(KILN_WEIGHTS_ABILITY);
-    if (tile_count(m) == 1) return KILN_OK;
+    if (vocabulary_tiles(m) == 1) return KILN_OK;
     tile_rules *t = td_host->scratch(ctx, sizeof *t, KILN_CPU);
     if (!t) return KILN_ERR_NOMEM;
     t->n = 0;
@@ -75,7 +75,7 @@ kiln_status vocabulary_cut(kiln_ctx *ctx, text_diffusion_model *m)
 static kiln_t table(const text_recording *r, const char *name, int64_t k)
 {
     const int64_t *dim = KILN_DIMS(tile_length(r->m, k), r->m->width);
-    if (tile_count(r->m) == 1) return td_weight(r, 2, dim, "%s", name);
+    if (vocabulary_tiles(r->m) == 1) return td_weight(r, 2, dim, "%s", name);
     return td_weight(r, 2, dim, "%s.rows.%lld", name, (long long)k);
 }
 
@@ -90,7 +90,7 @@ static kiln_t number_f32(const text_recording *r, int64_t x)
 /* Places in tile k, those of other tiles' words brought into it. An id outside of all is left to fail. */
 static kiln_t within(const text_recording *r, kiln_t ids, int64_t k)
 {
-    const int64_t n = tile_count(r->m);
+    const int64_t n = vocabulary_tiles(r->m);
     const kiln_t operand[] = {ids, td_number(r, (int32_t)tile_start(r->m, k)),
                               td_number(r, (int32_t)tile_length(r->m, k) - 1)};
     if (n == 1) return ids;
@@ -111,7 +111,7 @@ kiln_t td_words(const text_recording *r, kiln_t ids)
     kiln_t x = {0};
     td_ops->shape(r->p, ids, dim, KILN_MAX_RANK);
     kiln_t place = td_ops->reshape(r->p, ids, 3, KILN_DIMS(dim[0], dim[1], 1));
-    for (int64_t k = 0; k < tile_count(r->m); k++)
+    for (int64_t k = 0; k < vocabulary_tiles(r->m); k++)
         x = of_tile(r, place, k, x, td_ops->embedding(r->p, table(r, r->m->words, k), within(r, ids, k)));
     const kiln_map scaled = {.size = sizeof scaled, .dtype = KILN_F32, .number = {r->m->word_scale}};
     return td_ops->map(r->p, "a * p", &x, 1, &scaled);
@@ -136,7 +136,7 @@ static kiln_t logits_at(const text_recording *r, kiln_t x, kiln_t ids, int64_t n
 {
     const kiln_matmul transposed = {.size = sizeof transposed, .transpose_b = 1};
     kiln_t y = {0}, row = td_ops->reshape(r->p, x, 3, KILN_DIMS(r->t, 1, r->m->width));
-    for (int64_t k = 0; k < tile_count(r->m); k++) {
+    for (int64_t k = 0; k < vocabulary_tiles(r->m); k++) {
         kiln_t words = td_ops->embedding(r->p, table(r, r->m->head, k), within(r, ids, k));
         words = td_ops->reshape(r->p, words, 3, KILN_DIMS(r->t, n, r->m->width));
         kiln_t one = td_ops->matmul(r->p, row, words, &transposed);
@@ -252,7 +252,7 @@ void vocabulary_choose(const text_recording *r, kiln_t x, kiln_t temperature, ki
 {
     choice c = {.n = 0};
     kiln_t probability = {0};
-    for (int64_t k = 0; k < tile_count(r->m); k++) take_tile(r, &c, td_logits(r, x, k), temperature);
+    for (int64_t k = 0; k < vocabulary_tiles(r->m); k++) take_tile(r, &c, td_logits(r, x, k), temperature);
     kiln_t drawn = draw_word(r, &c, x, temperature, draw, &probability);
     out[LIKELIEST] = c.likeliest;
     out[ENTROPY] = MAP("log(a) - b / a", c.s, c.w);

@@ -15,6 +15,7 @@
 /* What comes of a canvas: [1,t,1] each, i32 and f32, but for SOFT, f32 [1,t,width]. */
 enum { LIKELIEST, ENTROPY, DRAWN, CONFIDENCE, SOFT, RESULTS };
 
+int64_t vocabulary_tiles(const text_diffusion_model *m);
 /* m->weights becomes a view that has the tables' tiles in place of the tables. */
 kiln_status vocabulary_cut(kiln_ctx *, text_diffusion_model *m);
 /* x [1,t,width] as it comes from record_canvas; temperature f32 [1], 0: the likeliest is taken; draw f32 [1,t,1]. SOFT

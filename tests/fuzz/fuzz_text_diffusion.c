@@ -147,10 +147,8 @@ static void check_model(const text_diffusion_model *m)
     MUST(m->network && m->weights && m->words && m->head);
     MUST(m->vocabulary == WORDS && m->width == WIDTH && m->canvas >= 1 && m->canvas <= CANVAS_MAX);
     MUST(m->context >= 1 && m->context <= CONTEXT_MAX && s->steps >= 1 && s->stability >= 0);
-    for (int is_canvas = 0; is_canvas < 2; is_canvas++) {
-        kiln_ctx *ctx = rig_ctx();
-        MUST(text_record_smallest(ctx, m, is_canvas) == KILN_OK || *rig_message());
-    }
+    kiln_ctx *ctx = rig_ctx();
+    MUST(text_check_tensors(ctx, m) == KILN_OK || *rig_message());
 }
 
 static kiln_weights *keys_of(const uint8_t *data, size_t size)

@@ -62,7 +62,8 @@ static void test_logits_and_hidden_states(void)
         job.look = look[i], job.out = i ? hidden : logits, job.out_dtype = KILN_F32, job.out_rank = 3;
         job.out_dim = i ? KILN_DIMS(1, 96, WIDTH) : KILN_DIMS(1, CANVAS, WORDS);
         CHECK_EQ(wanted.n, i ? (size_t)(n + 2 * CANVAS) * WIDTH : (size_t)CANVAS * WORDS);
-        if (pass_run(&job, s) == KILN_OK) check_array(job.out, wanted.data, wanted.n, CLOSE, look[i], __FILE__, __LINE__);
+        if (pass_run(&job, s) == KILN_OK)
+            check_array(job.out, wanted.data, wanted.n, CLOSE, look[i], __FILE__, __LINE__);
         td_ops->states_free(s);
         free(wanted.data);
     }
@@ -229,27 +230,25 @@ static void test_tess_is_refused_by_name(void)
     char path[700];
     snprintf(path, sizeof path, "%s/bad/config.json", test_folder());
     FILE *f = fopen(path, "w");
-    REQUIRE(f && fputs("{\"model_type\": \"mistral\", \"architectures\": [\"MistralForDiffusionLM\"], \"simplex_value\": 5}", f) >= 0);
+    REQUIRE(f &&
+            fputs("{\"model_type\": \"mistral\", \"architectures\": [\"MistralForDiffusionLM\"], \"simplex_value\": 5}",
+                  f) >= 0);
     fclose(f);
     snprintf(path, sizeof path, "%s/bad", test_folder());
     kiln_value *v = NULL;
     kiln_call k = call();
     CHECK_EQ(text_load(&k, path, &v), KILN_ERR_UNSUPPORTED);
-    CHECK_MSG(strstr(rig_message(), "this is TESS-2, which denoises a number for each place and each word"), "%s", rig_message());
+    CHECK_MSG(strstr(rig_message(), "this is TESS-2, which denoises a number for each place and each word"), "%s",
+              rig_message());
     rig_host()->unref(v);
 }
 
 int main(int argc, char **argv)
 {
-    static const test_case cases[] = {CASE(test_sizes),
-                                      CASE(test_logits_and_hidden_states),
-                                      CASE(test_likeliest_tokens),
-                                      CASE(test_drawn_tokens),
-                                      CASE(test_a_part_of_the_vocabulary_at_a_time),
-                                      CASE(test_no_room_for_what_is_ahead),
-                                      CASE(test_template),
-                                      CASE(test_configurations_that_are_wrong),
-                                      CASE(test_tess_is_refused_by_name)};
+    static const test_case cases[] = {
+        CASE(test_sizes),        CASE(test_logits_and_hidden_states),           CASE(test_likeliest_tokens),
+        CASE(test_drawn_tokens), CASE(test_a_part_of_the_vocabulary_at_a_time), CASE(test_no_room_for_what_is_ahead),
+        CASE(test_template),     CASE(test_configurations_that_are_wrong),      CASE(test_tess_is_refused_by_name)};
     char path[600];
     if (!tiny_open(folder, &tiny) || !tokenizers()) return 1;
     snprintf(path, sizeof path, "%s/%s", test_root(), folder);

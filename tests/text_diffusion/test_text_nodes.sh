@@ -109,6 +109,35 @@ run words --no-cache; verdict tokenizer_nodes_run $?
 same decoded "$(line words back)" "a red circle"
 same decoded_with_special_tokens "$(line words all)" "a red circle<turn|>"
 
+# LLaDA: masks are filled in by its own sampler, by threads as without them, without a temperature for any seed
+cp -R "$here/llada-tiny" "$work/models/text_diffusion/" && chmod -R u+w "$work/models"
+masked() { echo "  $1: {class_type: TextDiffusionGenerate, inputs: {model: [model, 0], $2}}"; echo "  text_$1: {class_type: TestText, inputs: {text: [$1, 0], name: $1}}"; }
+{
+    begin | sed 's/dg-tiny/llada-tiny/'
+    masked one 'prompt: "a cat", canvases: 2, length: 16, steps: 4, seed: 1, special: true'
+    masked same 'prompt: "a cat", canvases: 2, length: 16, steps: 4, seed: 2, special: true, sampler: low_confidence, temperature: 0'
+    masked warm 'prompt: "a cat", canvases: 2, length: 16, steps: 4, seed: 1, special: true, temperature: 1.5'
+} >"$work/llada.yaml"
+run llada --no-cache && [ -n "$(line llada one)" ] && [ "$(line llada one)" = "$(line llada same)" ]; verdict llada_writes $?
+[ -n "$(line llada warm)" ] && [ "$(line llada one)" != "$(line llada warm)" ]; verdict a_temperature_changes_it $?
+cp "$work/llada.yaml" "$work/llada_thread.yaml"; run llada_thread --no-cache --threads 1 && [ "$(line llada_thread warm)" = "$(line llada warm)" ]; verdict llada_the_same_for_any_threads $?
+if [ -e "$emu" ]; then
+    KILN_CUDA_LIBRARY=$emu KILN_EMU_REPORT=$work/report run llada --no-cache --device cuda && grep -q '^faults 0 kernel_faults 0 ' "$work/report" && [ "$(line llada one)" = "$(line llada_thread one)" ]
+    verdict llada_on_a_device $?
+fi
+
+# what inspect says
+inspects() { # FOLDER STATUS WORDS
+    "$kiln" inspect "$work/models/text_diffusion/$1" >"$work/log" 2>&1; local got=$?
+    [ $got -eq "$2" ] && grep -qF -- "$3" "$work/log"; verdict "inspects_$1" $?
+}
+inspects dg-tiny 0 'text diffusion: DiffusionGemma (family diffusion-gemma), complete'
+inspects llada-tiny 0 'text diffusion: LLaDA (family llada), complete'
+cp -R "$here/llada-tiny" "$work/models/text_diffusion/mute" && chmod -R u+w "$work/models" && rm "$work/models/text_diffusion/mute/tokenizer.json"
+inspects mute 2 'there is no tokenizer'
+cp -R "$here/llada-tiny" "$work/models/text_diffusion/short" && sed -i 's/"n_layers": 3/"n_layers": 4/' "$work/models/text_diffusion/short/config.json"
+inspects short 2 'blocks.3.'
+
 # a text in a file
 { begin; generate one 'prompt: "two shapes", canvases: 2, steps: 3, seed: 1'; echo '  save: {class_type: SaveText, inputs: {text: [one, 0], filename_prefix: texts/shapes}}'; } >"$work/save.yaml"
 run save --no-cache && [ "$(cat "$work/out/texts/shapes_00001_.txt")" = "$(line all one)" ]; verdict a_text_is_saved $?
@@ -127,6 +156,8 @@ refused long_prompt "the model has room for 512, of which a canvas takes 16"
 refused canvases "40 canvases of 16 tokens behind"
 { begin; generate x 'prompt: "a", canvases: 1048576, length: 250'; } >"$work/large.yaml"
 refused large "do not fit into the model's context of 512"
+{ begin | sed 's/dg-tiny/llada-tiny/'; generate x 'prompt: "a", thinking: true'; } >"$work/thoughts.yaml"
+refused thoughts "LLaDA has no thoughts; switch 'thinking' and 'empty_thought' off"
 { begin; generate x 'prompt: "a", temperature: 0'; } >"$work/cold.yaml"
 refused cold "a temperature of 0 towards 0.4; 0.001 is the least but 0 for both, which draws the likeliest token"
 { begin; echo '  noise: {class_type: TextDiffusionNoise, inputs: {file: plain.noise.safetensors}}'; generate x 'noise: [noise, 0], prompt: "a", canvases: 3, steps: 8'; } >"$work/little_noise.yaml"

@@ -79,15 +79,16 @@ static void test_confidence(void)
 static void test_low_confidence(void)
 {
     static const float p[N] = {.95f, .99f, .3f, .92f, .4f}, none[N] = {0};
-    static const char *const three[] = {"11000", "11011", "11111"}, *const four[] = {"11000", "11010", "11011", "11111"};
+    static const char *const three[] = {"11000", "11011", "11111"}, *const four[] = {"11000", "11010", "11011",
+                                                                                     "11111"};
     CANVAS_OF(c);
     for (int i = 0; i < 3; i++) {
-        CHECK_EQ(step_of(TEXT_SAMPLER_LOW_CONFIDENCE, p, none, i, 3, &c), i == 2);
+        CHECK_EQ(step_of(TEXT_SAMPLER_LOW_CONFIDENCE, none, p, i, 3, &c), i == 2);
         check_stays(&c, three[i]);
     }
     memset(c.stays, 0, N);
     for (int i = 0; i < 4; i++) {
-        step_of(TEXT_SAMPLER_LOW_CONFIDENCE, p, none, i, 4, &c);
+        step_of(TEXT_SAMPLER_LOW_CONFIDENCE, none, p, i, 4, &c);
         check_stays(&c, four[i]);
     }
 }
@@ -160,7 +161,8 @@ static void test_conversations(void)
 
 int main(int argc, char **argv)
 {
-    static const test_case cases[] = {CASE(test_entropy_bound), CASE(test_fixed),        CASE(test_confidence),
-                                      CASE(test_low_confidence), CASE(test_settled),       CASE(test_temperatures), CASE(test_conversations)};
+    static const test_case cases[] = {CASE(test_entropy_bound),  CASE(test_fixed),   CASE(test_confidence),
+                                      CASE(test_low_confidence), CASE(test_settled), CASE(test_temperatures),
+                                      CASE(test_conversations)};
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }
