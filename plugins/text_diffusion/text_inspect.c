@@ -66,13 +66,14 @@ static kiln_value *open_set(const kiln_host *host, kiln_ctx *ctx, kiln_weights *
         return NULL;
     }
     x->facts = facts_of(ctx, x->m);
-    x->network = (kiln_network){
-        .size = sizeof x->network, .family = x->m->family->name, .self = x->m, .record = record, .facts = x->facts, .architecture = x->m->family->title};
-    const kiln_net net = {.size = sizeof net,
-                          .network = &x->network,
-                          .weights = set,
-                          .owned = x,
-                          .release = inspected_free};
+    x->network = (kiln_network){.size = sizeof x->network,
+                                .family = x->m->family->name,
+                                .self = x->m,
+                                .record = record,
+                                .facts = x->facts,
+                                .architecture = x->m->family->title};
+    const kiln_net net = {
+        .size = sizeof net, .network = &x->network, .weights = set, .owned = x, .release = inspected_free};
     kiln_value *v = api->net_new(ctx, "TEXT_DIFFUSION_NET", &net);
     if (!v) inspected_free(x);
     return v;

@@ -33,7 +33,10 @@ static int read_tokens(opening *o, const gguf_metadata *m)
         vocabulary_set(v, (int32_t)i, copy, bytes);
         token_piece *x = &v->piece[i];
         if (scores) x->score = gguf_number_at(scores, i);
-        if (types) x->type = (uint32_t)gguf_number_at(types, i);
+        if (types) {
+            const double type = gguf_number_at(types, i);
+            x->type = type >= PIECE_NORMAL && type <= PIECE_BYTE ? (uint32_t)type : 0;
+        }
         if (!isfinite(x->score) || x->type < PIECE_NORMAL || x->type > PIECE_BYTE)
             return opening_fail(o, "token %llu has a score or a type that is none", (unsigned long long)i);
     }
