@@ -414,6 +414,35 @@ static void test_keys_that_are_wrong(void)
     tiny_free(&f);
 }
 
+/* Sizes that would overflow what is made of them. */
+static void test_sizes_that_overflow(void)
+{
+    static tiny_file f;
+    REQUIRE(tiny_load(&f));
+    refused(&f, &(tiny_changes){.layers = 4294967295}, "block_count is 4.29497e+09; a whole number from 1 to 512");
+    refused(&f, &(tiny_changes){.layers = 5}, "layer 4 is a sliding or a full one"); /* more than the pattern has */
+    refused(&f, &(tiny_changes){.context = 4294967295}, "context_length is 4.29497e+09; a whole number from 1 to");
+    refused(&f, &(tiny_changes){.heads = 4294967295}, "attention.head_count is 4.29497e+09");
+    tiny_free(&f);
+}
+
+/* A head of its own, which has not the vocabulary's rows, or is as wide as something else. */
+static void test_a_head_that_does_not_fit(void)
+{
+    static const int64_t size[][2] = {{500, 256}, {512, 128}};
+    for (size_t i = 0; i < COUNT(size); i++) {
+        static tiny_file f;
+        const tiny_changes none = {0};
+        REQUIRE(tiny_load(&f));
+        f.tensor[f.n++] = (tiny_tensor){.name = "output.weight",
+                                        .rank = 2,
+                                        .dim = {size[i][0], size[i][1]},
+                                        .data = calloc((size_t)(size[i][0] * size[i][1]), sizeof(float))};
+        refused(&f, &none, "output.weight");
+        tiny_free(&f);
+    }
+}
+
 /* Cut anywhere in its head or its data, a file is refused with a sentence. */
 static void test_cut_files(void)
 {
@@ -456,6 +485,8 @@ int main(int argc, char **argv)
                                       CASE(test_missing_tensors),
                                       CASE(test_misshapen_tensors),
                                       CASE(test_keys_that_are_wrong),
+                                      CASE(test_sizes_that_overflow),
+                                      CASE(test_a_head_that_does_not_fit),
                                       CASE(test_cut_files),
                                       CASE(test_no_tokenizer)};
     if (!tokenizers()) return 1;

@@ -167,7 +167,9 @@ static void put_sizes(bytes *b, const tiny_changes *c)
 #define KEY "diffusion-gemma."
     static const int32_t kv[] = {2, 1, 2, 1};
     key_text(b, "general.architecture", c->architecture ? c->architecture : "diffusion-gemma");
-    key_u32(b, KEY "block_count", 4), key_u32(b, KEY "context_length", 512), key_u32(b, KEY "embedding_length", 256);
+    key_u32(b, KEY "block_count", (uint32_t)(c->layers ? c->layers : 4));
+    key_u32(b, KEY "context_length", (uint32_t)(c->context ? c->context : 512)),
+        key_u32(b, KEY "embedding_length", 256);
     key_u32(b, KEY "feed_forward_length", 64);
     key_u32(b, KEY "attention.head_count", (uint32_t)(c->heads ? c->heads : 4));
     key_list(b, KEY "attention.head_count_kv", 5, 4), put(b, kv, sizeof kv);

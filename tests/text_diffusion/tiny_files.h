@@ -28,7 +28,7 @@ typedef struct {
     int no_merges, wrong_types, no_pattern;
     int no_newline_merges;
     int part; /* of two files: the first or the second */
-    int64_t heads, chosen;
+    int64_t heads, chosen, layers, context;
     const char *architecture;
     float softcap;
 } tiny_changes;
