@@ -150,8 +150,9 @@ static kiln_t logits_at(const text_recording *r, kiln_t x, kiln_t ids, int64_t n
 typedef struct {
     int64_t n;              /* tiles so far */
     kiln_t m, s, w, plain;  /* plain: logarithm of the sum at a temperature of 1, where it is asked for */
-    kiln_t likeliest, soft; /* soft: by m */
+    kiln_t likeliest, soft; /* soft: by the probabilities of the tiles so far */
     kiln_t maximum[TILES_MAX], blocks[TILES_MAX];
+    kiln_t logits, e; /* of the last tile */
 } choice;
 
 static kiln_t sum(const text_recording *r, kiln_t x) { return td_ops->reduce(r->p, x, KILN_REDUCE_SUM, 4, 1); }
@@ -185,28 +186,35 @@ static void join(const text_recording *r, choice *c, kiln_t m, kiln_t s, kiln_t 
     c->m = new;
 }
 
-static void join_soft(const text_recording *r, choice *c, kiln_t old, kiln_t m, kiln_t soft)
+/* What tile k's words are as embeddings, by its own probabilities: e over s. before: what stood in c without the tile.
+ */
+static void join_soft(const text_recording *r, choice *c, const choice *before, kiln_t e, kiln_t s)
 {
-    c->soft = c->n ? MAP("a * exp(b - e) + c * exp(d - e)", c->soft, old, soft, m, c->m) : soft;
+    const int64_t k = before->n;
+    const kiln_t p = td_ops->map(r->p, "a / b", (kiln_t[]){e, s}, 2, NULL);
+    const kiln_t soft = td_ops->linear_transposed(r->p, p, table(r, r->m->words, k), (kiln_t){0});
+    const kiln_t share = k ? MAP("a * exp(b - c) / d", s, c->maximum[k], c->m, c->s) : (kiln_t){0};
+    c->soft = k ? MAP("a + (b - a) * c", before->soft, soft, share) : soft;
 }
 
 static void take_tile(const text_recording *r, choice *c, kiln_t logits, kiln_t temperature)
 {
+    const choice before = *c;
     const int64_t k = c->n, n = tile_length(r->m, k);
     td_ops->precision_push(r->p, KILN_F32);
-    const kiln_t l = MAP("b > 0 ? a / b : a", logits, temperature), old = c->m;
+    const kiln_t l = MAP("b > 0 ? a / b : a", logits, temperature);
     kiln_t best = td_ops->reduce(r->p, l, KILN_REDUCE_ARGMAX, 4, 1), m = td_ops->take_along(r->p, l, best);
     const kiln_t w = sum(r, MAP("exp(a - b) * (a - b)", l, m)), e = MAP("exp(a - b)", l, m);
     if (r->m->family->plain_confidence) {
         kiln_t all = td_ops->reduce(r->p, logits, KILN_REDUCE_LOGSUMEXP, 4, 1);
         c->plain = k ? MAP("max(a, b) + log1p(exp(0 - abs(a - b)))", c->plain, all) : all;
     }
-    c->blocks[k] = by_blocks(r, e, n), c->maximum[k] = m;
+    c->blocks[k] = by_blocks(r, e, n), c->maximum[k] = m, c->logits = logits, c->e = e;
     best = td_ops->map(r->p, "a + b", (kiln_t[]){best, td_number(r, (int32_t)tile_start(r->m, k))}, 2, &to_i32);
-    join(r, c, m, sum(r, c->blocks[k]), w, best);
+    const kiln_t s = sum(r, c->blocks[k]);
+    join(r, c, m, s, w, best);
     td_ops->precision_pop(r->p);
-    if (r->m->family->conditions)
-        join_soft(r, c, old, m, td_ops->linear_transposed(r->p, e, table(r, r->m->words, k), (kiln_t){0}));
+    if (r->m->family->conditions) join_soft(r, c, &before, e, s);
     c->n++;
 }
 
@@ -220,14 +228,24 @@ static kiln_t first_reached(const text_recording *r, kiln_t x, kiln_t part, int6
     return td_ops->reduce(r->p, reached, KILN_REDUCE_ARGMAX, 4, 1);
 }
 
-/* *probability: of the word that is drawn. */
-static kiln_t draw_word(const text_recording *r, choice *c, kiln_t x, kiln_t temperature, kiln_t draw,
-                        kiln_t *probability)
+/* Of words [1,t,n] with these logits and these e^(l - m). *probability: of the one that is drawn. */
+static kiln_t draw_of(const text_recording *r, const choice *c, kiln_t logits, kiln_t e, kiln_t part, int64_t n,
+                      kiln_t *probability)
+{
+    kiln_t place = first_reached(r, e, part, n);
+    *probability = r->m->family->plain_confidence ? MAP("exp(a - b)", td_ops->take_along(r->p, logits, place), c->plain)
+                                                  : MAP("a / b", td_ops->take_along(r->p, e, place), c->s);
+    return place;
+}
+
+/* By blocks, whose logits are made once more. */
+static kiln_t draw_by_blocks(const text_recording *r, choice *c, kiln_t x, kiln_t temperature, kiln_t draw,
+                             kiln_t *probability)
 {
     const int64_t blocks = (r->m->vocabulary + BLOCK - 1) / BLOCK;
     td_ops->precision_push(r->p, KILN_F32);
     for (int64_t k = 0; k < c->n; k++) c->blocks[k] = MAP("a * exp(b - c)", c->blocks[k], c->maximum[k], c->m);
-    kiln_t sums = c->n == 1 ? c->blocks[0] : td_ops->concat(r->p, c->blocks, (uint32_t)c->n, 2);
+    kiln_t sums = td_ops->concat(r->p, c->blocks, (uint32_t)c->n, 2);
     kiln_t part = MAP("1 - a", draw), block = first_reached(r, sums, part, blocks);
     kiln_t before = td_ops->take_along(r->p, td_ops->cumsum(r->p, sums, 2, 1, 0), block);
     /* of the block's sum, what is left to reach */
@@ -240,10 +258,16 @@ static kiln_t draw_word(const text_recording *r, choice *c, kiln_t x, kiln_t tem
     kiln_t logits = logits_at(r, x, known, BLOCK);
     td_ops->precision_push(r->p, KILN_F32);
     kiln_t e = MAP("d > e ? 0 : exp((b > 0 ? a / b : a) - c)", logits, temperature, c->m, ids, last);
-    kiln_t place = first_reached(r, e, part, BLOCK);
-    *probability = r->m->family->plain_confidence ? MAP("exp(a - b)", td_ops->take_along(r->p, logits, place), c->plain)
-                                                  : MAP("a / b", td_ops->take_along(r->p, e, place), c->s);
-    kiln_t drawn = td_ops->take_along(r->p, known, place);
+    kiln_t drawn = td_ops->take_along(r->p, known, draw_of(r, c, logits, e, part, BLOCK, probability));
+    td_ops->precision_pop(r->p);
+    return drawn;
+}
+
+/* Of a vocabulary that is one tile. */
+static kiln_t draw_whole(const text_recording *r, const choice *c, kiln_t draw, kiln_t *probability)
+{
+    td_ops->precision_push(r->p, KILN_F32);
+    kiln_t drawn = draw_of(r, c, c->logits, c->e, MAP("1 - a", draw), r->m->vocabulary, probability);
     td_ops->precision_pop(r->p);
     return drawn;
 }
@@ -253,12 +277,13 @@ void vocabulary_choose(const text_recording *r, kiln_t x, kiln_t temperature, ki
     choice c = {.n = 0};
     kiln_t probability = {0};
     for (int64_t k = 0; k < vocabulary_tiles(r->m); k++) take_tile(r, &c, td_logits(r, x, k), temperature);
-    kiln_t drawn = draw_word(r, &c, x, temperature, draw, &probability);
+    kiln_t drawn =
+        c.n > 1 ? draw_by_blocks(r, &c, x, temperature, draw, &probability) : draw_whole(r, &c, draw, &probability);
     out[LIKELIEST] = c.likeliest;
     out[ENTROPY] = MAP("log(a) - b / a", c.s, c.w);
     out[DRAWN] = td_ops->map(r->p, "a > 0 ? b : c", (kiln_t[]){temperature, drawn, c.likeliest}, 3, &to_i32);
     out[CONFIDENCE] = MAP("a > 0 ? b : 1 / c", temperature, probability, c.s);
     const kiln_map scaled = {.size = sizeof scaled, .dtype = KILN_F32, .number = {r->m->word_scale}};
     out[SOFT] = (kiln_t){0};
-    if (c.soft.id) out[SOFT] = td_ops->map(r->p, "a / b * p", (kiln_t[]){c.soft, c.s}, 2, &scaled);
+    if (c.soft.id) out[SOFT] = td_ops->map(r->p, "a * p", &c.soft, 1, &scaled);
 }

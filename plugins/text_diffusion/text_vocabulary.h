@@ -4,8 +4,9 @@
  * looked at and forgotten; what stays of them is some numbers for each place:
  *   m, s, w   their maximum, sum of e^(l - m), sum of (l - m) e^(l - m)
  *   blocks    sums of e^(l - m) over BLOCK words, of which running sums are made in the end
- *   soft      sum of e^(l - m) times the words' embeddings
- * A word is drawn by the running sums of blocks; the logits of that block alone are made once more.
+ *   soft      the words' embeddings by their probabilities
+ * A word is drawn by the running sums of blocks; the logits of that block alone are made once more. A short vocabulary
+ * is one tile, of which a word is drawn as it is.
  */
 #ifndef KILN_TEXT_DIFFUSION_VOCABULARY_H
 #define KILN_TEXT_DIFFUSION_VOCABULARY_H
