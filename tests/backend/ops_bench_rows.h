@@ -55,9 +55,10 @@
         SPEED_ACT(SIGMOID), SPEED_ACT(TANH),                                                                           \
         SPEED_OF(OP_GEGLU, "geglu 16384 x 2048", X(16384, 2048), .n_in = 1, .in = {X(16384, 4096)}),                   \
         SPEED_OF(OP_CONVERT, "convert f32, 16384 x 2048", X(16384, 2048), .n_in = 1, .in = {X(16384, 2048)}),          \
-        SPEED_MAP("a + c * b"), SPEED_MAP("silu(a) * b"), SPEED_MAP("a < b ? a : c"), SPEED_MAP("max(a, b) / c"),      \
-        SPEED_MAP1("sqrt(a)"), SPEED_MAP1("exp(a)"), SPEED_MAP1("log(a)"), SPEED_MAP1("sin(a)"),                       \
-        SPEED_MAP1("tanh(a)"), SPEED_MAP1("erf(a)"), SPEED_MAP1("softplus(a)"), SPEED_MAP1("floor(a)"),                \
+        SPEED_MAP("a + c * b"), SPEED(MAP("silu(a) * b", X(16384, 2048), X(16384, 2048), X(16384, 2048))),             \
+        SPEED_MAP("a < b ? a : c"), SPEED_MAP("max(a, b) / c"), SPEED_MAP1("sqrt(a)"), SPEED_MAP1("exp(a)"),           \
+        SPEED_MAP1("log(a)"), SPEED_MAP1("sin(a)"), SPEED_MAP1("tanh(a)"), SPEED_MAP1("erf(a)"),                       \
+        SPEED_MAP1("softplus(a)"), SPEED_MAP1("floor(a)"),                                                             \
         SPEED_OF(OP_UPSAMPLE, "upsample_nearest 512 to 1024, 64 channels", X(1, 1024, 1024, 64), .n_in = 1,            \
                  .in = {X(1, 512, 512, 64)}, .attr.upsample = {1024, 1024}),                                           \
         SPEED_OF(OP_CONCAT, "concat channels 65536 x 320 + 640", X(65536, 960), .n_in = 2,                             \

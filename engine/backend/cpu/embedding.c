@@ -11,13 +11,20 @@ static void copy_row(const cpu_kernel *c, const kernel_args *a, int64_t to, int6
     int64_t D = columns_of(out);
     float row[CHUNK];
     row_form table = c->rows_kept & 1 ? rows_form(&c->op, 0) : (row_form){0};
+    char *row_to = (char *)a->out + (size_t)(to * out->ld) * size_of(out->dtype);
+    const char *row_from =
+        table.type ? (const char *)a->in[0] + (size_t)from * table.row_bytes : place_of(in, a->in[0], from, 0);
+    if ((table.type ? table.type : type_of(in)) == out->dtype) {
+        c->k->copy(row_to, row_from, (size_t)D * size_of(out->dtype));
+        return;
+    }
     for (int64_t i = 0; i < D; i += CHUNK) {
         size_t n = (size_t)min64(CHUNK, D - i);
         if (c->rows_kept & 1)
             row_form_read(c->k, &table, a->in[0], from, i, row, n);
         else
             c->k->load(row, place_of(in, a->in[0], from, i), type_of(in), n);
-        c->k->store((char *)a->out + (size_t)(to * out->ld + i) * size_of(out->dtype), out->dtype, row, n);
+        c->k->store(row_to + (size_t)i * size_of(out->dtype), out->dtype, row, n);
     }
 }
 

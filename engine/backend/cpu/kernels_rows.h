@@ -124,36 +124,34 @@ INLINE float fold_start(uint32_t kind)
                                       : 0.0f;
 }
 
-INLINE void fold_as(const uint32_t kind, float *acc, const float *const *x, size_t rows, size_t n)
+/* f32, bf16 or f16, the first n < LANES of them or all. */
+INLINE vf get_as(const uint32_t type, const void *p, size_t i, size_t n)
 {
-    ROWS_LOOP(n, {
-        vf v = get_any(acc + i, left);
-        for (size_t r = 0; r < rows; r++) v = folded(kind, v, get_any(x[r] + i, left));
-        put_any(acc + i, v, left);
-    });
-}
-static void fold(uint32_t kind, float *acc, const float *const *x, size_t rows, size_t n)
-{
-    switch (kind) {
-    case KILN_REDUCE_MAX: fold_as(KILN_REDUCE_MAX, acc, x, rows, n); break;
-    case KILN_REDUCE_MIN: fold_as(KILN_REDUCE_MIN, acc, x, rows, n); break;
-    case KILN_REDUCE_PROD: fold_as(KILN_REDUCE_PROD, acc, x, rows, n); break;
-    case KILN_REDUCE_L2: fold_as(KILN_REDUCE_L2, acc, x, rows, n); break;
-    default: fold_as(KILN_REDUCE_SUM, acc, x, rows, n); break;
-    }
+    const uint16_t *half = (const uint16_t *)p + i;
+    if (type == KILN_F32) return get_any((const float *)p + i, n);
+    if (n >= LANES) return type == KILN_BF16 ? widen(half) : widen_f16(half);
+    uint16_t part[LANES] = {0};
+    for (size_t k = 0; k < n; k++) part[k] = half[k];
+    return type == KILN_BF16 ? widen(part) : widen_f16(part);
 }
 
-INLINE float fold_row_as(const uint32_t kind, const float *x, size_t n)
+INLINE float fold_row_as(const uint32_t kind, const uint32_t type, const void *x, size_t n)
 {
     const uint32_t join = kind == KILN_REDUCE_L2 ? KILN_REDUCE_SUM : kind;
     vf acc[4] = {splat(fold_start(kind)), splat(fold_start(kind)), splat(fold_start(kind)), splat(fold_start(kind))};
     size_t i = 0;
-    for (; i + 4 * LANES <= n; i += 4 * LANES)
-        for (int k = 0; k < 4; k++) acc[k] = folded(kind, acc[k], get(x + i + (size_t)k * LANES));
-    for (; i + LANES <= n; i += LANES) acc[0] = folded(kind, acc[0], get(x + i));
+    for (; i + 4 * LANES <= n; i += 4 * LANES) {
+        __builtin_prefetch((const char *)x + i * (type == KILN_F32 ? 4 : 2) + AHEAD);
+        if (type == KILN_F32) __builtin_prefetch((const char *)x + i * 4 + 2 * LANES * 4 + AHEAD);
+        UNROLL for (int k = 0; k < 4; k++) acc[k] = folded(kind, acc[k], get_as(type, x, i + (size_t)k * LANES, LANES));
+    }
+    for (; i + LANES <= n; i += LANES) acc[0] = folded(kind, acc[0], get_as(type, x, i, LANES));
     acc[0] = folded(join, folded(join, acc[0], acc[1]), folded(join, acc[2], acc[3]));
     vf last = splat(fold_start(kind));
-    if (i < n) memcpy(&last, x + i, (n - i) * sizeof *x);
+    if (i < n) {
+        vf part = get_as(type, x, i, n - i);
+        for (size_t k = 0; k < n - i; k++) last[k] = part[k];
+    }
     acc[0] = kind == KILN_REDUCE_L2 ? VFMA(last, last, acc[0]) : folded(kind, acc[0], last);
 #if LANES > 8
     acc[0] = folded(join, acc[0], TURN(acc[0], 8));
@@ -164,30 +162,24 @@ INLINE float fold_row_as(const uint32_t kind, const float *x, size_t n)
     acc[0] = folded(join, acc[0], TURN(acc[0], 2));
     return folded(join, acc[0], TURN(acc[0], 1))[0];
 }
-static float fold_row(uint32_t kind, const float *x, size_t n)
+INLINE float fold_row_of(const uint32_t type, uint32_t kind, const void *x, size_t n)
 {
     switch (kind) {
-    case KILN_REDUCE_MAX: return fold_row_as(KILN_REDUCE_MAX, x, n);
-    case KILN_REDUCE_MIN: return fold_row_as(KILN_REDUCE_MIN, x, n);
-    case KILN_REDUCE_PROD: return fold_row_as(KILN_REDUCE_PROD, x, n);
-    case KILN_REDUCE_L2: return fold_row_as(KILN_REDUCE_L2, x, n);
-    default: return fold_row_as(KILN_REDUCE_SUM, x, n);
+    case KILN_REDUCE_MAX: return fold_row_as(KILN_REDUCE_MAX, type, x, n);
+    case KILN_REDUCE_MIN: return fold_row_as(KILN_REDUCE_MIN, type, x, n);
+    case KILN_REDUCE_PROD: return fold_row_as(KILN_REDUCE_PROD, type, x, n);
+    case KILN_REDUCE_L2: return fold_row_as(KILN_REDUCE_L2, type, x, n);
+    default: return fold_row_as(KILN_REDUCE_SUM, type, x, n);
     }
 }
-
-static void fold_place(uint32_t least, float *best, float *place, const float *const *x, size_t rows, float at,
-                       size_t n)
+static float fold_row(uint32_t kind, const float *x, size_t n) { return fold_row_of(KILN_F32, kind, x, n); }
+static float fold_row_stored(uint32_t kind, const void *x, uint32_t type, size_t n)
 {
-    ROWS_LOOP(n, {
-        vf b = get_any(best + i, left);
-        vf p = get_any(place + i, left);
-        for (size_t r = 0; r < rows; r++) {
-            vf v = get_any(x[r] + i, left);
-            vi better = ~visnan(b) & (visnan(v) | (least ? v < b : v > b));
-            b = pick(better, v, b), p = pick(better, splat(at + (float)r), p);
-        }
-        put_any(best + i, b, left), put_any(place + i, p, left);
-    });
+    switch (type) {
+    case KILN_F32: return fold_row_of(KILN_F32, kind, x, n);
+    case KILN_BF16: return fold_row_of(KILN_BF16, kind, x, n);
+    default: return fold_row_of(KILN_F16, kind, x, n);
+    }
 }
 
 /* The first of n numbers that is v or NaN; n: none is. */
@@ -204,19 +196,6 @@ static size_t find(const float *x, float v, size_t n)
 
 /* exp is that of 0 for what is infinite: the caller looks at the greatest first. */
 INLINE vf finite_base(vf top) { return pick(vabs(top) == splat(INFINITY), splat(0), top); }
-
-static void fold_exp(float *top, float *total, const float *const *x, size_t rows, size_t n)
-{
-    ROWS_LOOP(n, {
-        vf before = get_any(top + i, left);
-        vf now = before;
-        for (size_t r = 0; r < rows; r++) now = vmost(now, get_any(x[r] + i, left));
-        vf base = finite_base(now);
-        vf s = get_any(total + i, left) * vexp(before - base);
-        for (size_t r = 0; r < rows; r++) s += vexp(get_any(x[r] + i, left) - base);
-        put_any(top + i, now, left), put_any(total + i, s, left);
-    });
-}
 
 static float exp_row(float *to, const float *x, float base, size_t n)
 {
@@ -311,17 +290,6 @@ static void prefix_row(float *to, const float *x, double *carry, size_t n)
 }
 
 /* ---- rows as they are stored ---- */
-
-/* f32, bf16 or f16, the first n < LANES of them or all. */
-INLINE vf get_as(const uint32_t type, const void *p, size_t i, size_t n)
-{
-    const uint16_t *half = (const uint16_t *)p + i;
-    if (type == KILN_F32) return get_any((const float *)p + i, n);
-    if (n >= LANES) return type == KILN_BF16 ? widen(half) : widen_f16(half);
-    uint16_t part[LANES] = {0};
-    for (size_t k = 0; k < n; k++) part[k] = half[k];
-    return type == KILN_BF16 ? widen(part) : widen_f16(part);
-}
 
 enum { SIDE_BY_SIDE = 4 };
 
@@ -454,21 +422,33 @@ static void products_stored(float *to, const void *const *x, const float *const 
     }
 }
 
-INLINE void fold_stored_as(const uint32_t kind, const uint32_t type, float *acc, const void *const *x, size_t rows,
-                           size_t n)
+enum { FOLDED = 8 }; /* rows that are folded together as a rule */
+
+INLINE void fold_stored_as(const uint32_t kind, const uint32_t type, float *acc, const void *const *x,
+                           const size_t rows, size_t n)
 {
     ROWS_LOOP(n, {
         vf v = get_any(acc + i, left);
-        for (size_t r = 0; r < rows; r++) v = folded(kind, v, get_as(type, x[r], i, left));
+        UNROLL for (size_t r = 0; r < rows; r++) v = folded(kind, v, get_as(type, x[r], i, left));
         put_any(acc + i, v, left);
     });
 }
+INLINE void fold_kind(const uint32_t kind, const uint32_t type, float *acc, const void *const *x, size_t rows, size_t n)
+{
+    if (rows == FOLDED)
+        fold_stored_as(kind, type, acc, x, FOLDED, n);
+    else
+        fold_stored_as(kind, type, acc, x, rows, n);
+}
 INLINE void fold_typed(const uint32_t type, uint32_t kind, float *acc, const void *const *x, size_t rows, size_t n)
 {
-    if (kind == KILN_REDUCE_MAX)
-        fold_stored_as(KILN_REDUCE_MAX, type, acc, x, rows, n);
-    else
-        fold_stored_as(KILN_REDUCE_SUM, type, acc, x, rows, n);
+    switch (kind) {
+    case KILN_REDUCE_MAX: fold_kind(KILN_REDUCE_MAX, type, acc, x, rows, n); break;
+    case KILN_REDUCE_MIN: fold_kind(KILN_REDUCE_MIN, type, acc, x, rows, n); break;
+    case KILN_REDUCE_PROD: fold_kind(KILN_REDUCE_PROD, type, acc, x, rows, n); break;
+    case KILN_REDUCE_L2: fold_kind(KILN_REDUCE_L2, type, acc, x, rows, n); break;
+    default: fold_kind(KILN_REDUCE_SUM, type, acc, x, rows, n); break;
+    }
 }
 static void fold_stored(uint32_t kind, float *acc, const void *const *x, size_t rows, uint32_t type, size_t n)
 {
@@ -476,6 +456,30 @@ static void fold_stored(uint32_t kind, float *acc, const void *const *x, size_t 
     case KILN_F32: fold_typed(KILN_F32, kind, acc, x, rows, n); break;
     case KILN_BF16: fold_typed(KILN_BF16, kind, acc, x, rows, n); break;
     default: fold_typed(KILN_F16, kind, acc, x, rows, n); break;
+    }
+}
+
+INLINE void fold_place_as(const uint32_t type, const uint32_t least, float *best, float *place, const void *const *x,
+                          size_t rows, float at, size_t n)
+{
+    ROWS_LOOP(n, {
+        vf b = get_any(best + i, left);
+        vf p = get_any(place + i, left);
+        for (size_t r = 0; r < rows; r++) {
+            vf v = get_as(type, x[r], i, left);
+            vi better = ~visnan(b) & (visnan(v) | (least ? v < b : v > b));
+            b = pick(better, v, b), p = pick(better, splat(at + (float)r), p);
+        }
+        put_any(best + i, b, left), put_any(place + i, p, left);
+    });
+}
+static void fold_place_stored(uint32_t least, float *best, float *place, const void *const *x, size_t rows,
+                              uint32_t type, float at, size_t n)
+{
+    switch (type) {
+    case KILN_F32: fold_place_as(KILN_F32, least, best, place, x, rows, at, n); break;
+    case KILN_BF16: fold_place_as(KILN_BF16, least, best, place, x, rows, at, n); break;
+    default: fold_place_as(KILN_F16, least, best, place, x, rows, at, n); break;
     }
 }
 

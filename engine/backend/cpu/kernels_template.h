@@ -504,6 +504,8 @@ static void transpose_half(uint16_t *dst, size_t ldd, const uint16_t *src, size_
 
 #include "backend/cpu/kernels_rows.h"
 
+#include "backend/cpu/kernels_short.h"
+
 #include "backend/cpu/kernels_blocks.h"
 
 /* ---- Winograd F(4x4,3x3): Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 2015 ---- */
@@ -597,6 +599,9 @@ const cpu_kernels KERNELS = {
     .load = load,
     .store = store,
     .store_saturating = store_saturating,
+    .store_past = store_past,
+    .copy = copy,
+    .copy_past = copy_past,
     .act = act,
     .geglu = geglu,
     .map = map,
@@ -619,10 +624,7 @@ const cpu_kernels KERNELS = {
     .modulate = modulate,
     .rope_halves = rope_halves,
     .rope_pairs = rope_pairs,
-    .fold = fold,
     .fold_row = fold_row,
-    .fold_place = fold_place,
-    .fold_exp = fold_exp,
     .find = find,
     .dots_stored = dots_stored,
     .weigh_stored = weigh_stored,
@@ -641,4 +643,15 @@ const cpu_kernels KERNELS = {
     .products_stored = products_stored,
     .fold_stored = fold_stored,
     .blend_row = blend_row,
+    .map_short = map_short,
+    .act_half = act_half,
+    .join_half = join_half,
+    .affine_half = affine_half,
+    .shift_half = shift_half,
+    .normalise_half = normalise_half,
+    .exp_half = exp_half,
+    .store_scaled = store_scaled,
+    .fold_row_stored = fold_row_stored,
+    .fold_place_stored = fold_place_stored,
+    .fold_exp_stored = fold_exp_stored,
 };

@@ -100,18 +100,28 @@ static kiln_status apply_tile(void *arg, size_t index, unsigned slot, error *e)
 {
     const call *j = arg;
     const operand_desc *x = &j->c->op.in[0];
-    int64_t n = (int64_t)index / j->pieces, piece = (int64_t)index % j->pieces, C = j->channels;
+    int64_t turned = j->images * j->pieces - 1 - (int64_t)index; /* what was read last is in the caches */
+    int64_t n = turned / j->pieces, piece = turned % j->pieces, C = j->channels;
     const float *table = j->table + n * 3 * C;
+    const op_desc *op = &j->c->op;
     float row[COLUMNS];
+    int half = type_of(x) == KILN_BF16 && op->out.dtype == KILN_BF16 && !op->epilogue.residual &&
+               (!op->epilogue.act || op->epilogue.act == KILN_ACT_SILU);
     (void)slot, (void)e;
-    for (int64_t p = piece_start(j, piece); p < piece_start(j, piece + 1); p++)
+    for (int64_t p = piece_start(j, piece); p < piece_start(j, piece + 1); p++) {
+        int64_t r = n * j->pixels + p;
+        if (half) {
+            j->c->k->normalise_half((uint16_t *)j->a->out + r * op->out.ld, place_of(x, j->a->in[0], r, 0), table,
+                                    table + C, table + 2 * C, op->epilogue.act, (size_t)C, j->c->past);
+            continue;
+        }
         for (int64_t c = 0; c < C; c += COLUMNS) {
             size_t width = (size_t)min64(COLUMNS, C - c);
-            int64_t r = n * j->pixels + p;
             j->c->k->load(row, place_of(x, j->a->in[0], r, c), type_of(x), width);
             j->c->k->normalise(row, table + c, table + C + c, table + 2 * C + c, width);
             finish(j, row, r, c, width);
         }
+    }
     return KILN_OK;
 }
 

@@ -74,7 +74,8 @@ static void move(const call *j, int64_t to, int64_t from, int64_t n)
 {
     const operand_desc *x = &j->c->op.in[0], *out = &j->c->op.out;
     int64_t C = columns_of(x), D = columns_of(out);
-    memcpy(result_at(j, to / D, to % D), place_of(x, j->a->in[0], from / C, from % C), (size_t)n * size_of(out->dtype));
+    j->c->k->copy(result_at(j, to / D, to % D), place_of(x, j->a->in[0], from / C, from % C),
+                  (size_t)n * size_of(out->dtype));
 }
 
 /* The runs of one place: `inner` elements, row by row. */
@@ -202,7 +203,7 @@ static void set_run(const call *j, int64_t at, int64_t outer, int64_t p, int64_t
         from = place_of(source, j->a->in[2], of / S, of % S);
     }
     char *to = result_at(j, at / C, at % C);
-    if (to != from) memcpy(to, from, n * size_of(x->dtype));
+    if (to != from) j->c->k->copy(to, from, n * size_of(x->dtype));
 }
 
 static kiln_status scatter_tile(void *arg, size_t index, unsigned slot, error *e)
