@@ -152,6 +152,7 @@ static void tables_init(void)
     saturating = past = *cpu_kernels_get();
     saturating.store = saturating.store_saturating;
     past.store = past.store_past, past.copy = past.copy_past;
+    past.transpose = past.transpose_past, past.transpose_half = past.transpose_half_past;
 }
 const cpu_kernels *cpu_kernels_for(const op_desc *op)
 {

@@ -51,6 +51,13 @@ typedef struct cpu_kernels {
     void (*transpose)(float *dst, size_t ldd, const float *src, size_t lds, size_t rows, size_t columns);
     /* The same for 16-bit elements. */
     void (*transpose_half)(uint16_t *dst, size_t ldd, const uint16_t *src, size_t lds, size_t rows, size_t columns);
+    /* Both past the caches. */
+    void (*transpose_past)(float *dst, size_t ldd, const float *src, size_t lds, size_t rows, size_t columns);
+    void (*transpose_half_past)(uint16_t *dst, size_t ldd, const uint16_t *src, size_t lds, size_t rows,
+                                size_t columns);
+    /* Of 16 rows of bf16, ld apart: the places of the 8 greatest of each, [16][8], greatest first, in the order of
+     * order_keys(); columns from 8 to 65535. */
+    void (*top_eight)(uint16_t *place, const uint16_t *x, size_t ld, size_t columns, uint32_t flip);
     /* Winograd F(4x4,3x3) over n channels, a multiple of 16. input: 6x6 pixels of f32 or bf16 -> 36 x n, ldv apart.
      * weight: 9 x n, lds apart -> 36 x n, ldu apart. output: 36 x n, ldm apart -> 16 pixels x n, dense. */
     void (*winograd_input)(float *v, size_t ldv, const void *const pixel[36], uint32_t dtype, size_t n);
@@ -114,11 +121,34 @@ typedef struct cpu_kernels {
     void (*join_half)(void *to, const void *x, const void *y, uint32_t how, size_t n, int past); /* HALF_ADD .. */
     void (*affine_half)(void *to, const void *x, float scale, float shift, size_t n, int past);
     void (*shift_half)(void *to, const void *x, float a, float b, size_t n, int past); /* (x - a) - b */
-    /* act((x - mean) scale + shift), act none or SILU */
-    void (*normalise_half)(void *to, const void *x, const float *mean, const float *scale, const float *shift,
-                           uint32_t act, size_t n, int past);
+    /* act(x scale + shift), act none or SILU */
+    void (*normalise_half)(void *to, const void *x, const float *scale, const float *shift, uint32_t act, size_t n,
+                           int past);
     float (*exp_half)(float *to, const void *x, float base, size_t n);               /* exp_row; to or NULL */
     void (*store_scaled)(void *to, const float *x, float scale, size_t n, int past); /* of floats */
+    /* Of floats: layer_row(); norm_row() and modulate(), more: gain, bias, scale, shift or NULL. */
+    void (*layer_half)(void *to, const float *x, float mean, float factor, const float *gain, const float *bias,
+                       size_t n, int past);
+    void (*norm_half)(void *to, const float *x, float mean, float factor, const float *const more[4], size_t n,
+                      int past);
+    /* n pairs */
+    void (*rope_pairs_half)(void *to, const void *x, const float *cosine, const float *sine, size_t n, int past);
+    void (*rope_halves_half)(void *to, const void *x, const float *cosine, const float *sine, size_t n, int past);
+    /* `count` groups of n numbers, one after the other: fold_row() of each, SUM or L2 */
+    void (*fold_groups)(uint32_t kind, float *to, const float *x, size_t n, size_t count);
+    /* Rows x as they are stored in `type`, as the result is, `step` bytes apart: sums += x, row after row, and the row
+     * of the result is sums, after that or before it. */
+    void (*prefix_columns)(void *to, size_t step_to, const void *x, size_t step, uint32_t type, float *sums,
+                           size_t rows, int before, size_t n);
+    /* Pixels of `channels` floats in a row: result o, `step` bytes apart, is the greatest of pixels o stride and the
+     * `window` - 1 behind it, or (SUM) their sum times scale. */
+    void (*windows_row)(uint32_t kind, void *to, uint32_t type, size_t step, const float *x, size_t stride,
+                        size_t window, float scale, size_t pixels, size_t channels);
+    /* The sum of x[r] w[r], row after row, plus bias or NULL; x and the result are stored in `type`. */
+    void (*depthwise_row)(void *to, uint32_t type, const void *const *x, const float *const *w, size_t rows,
+                          const float *bias, size_t n);
+    /* n numbers of kiln_random from number `first` on: those of philox_4x32.h */
+    void (*random_row)(uint32_t kind, float *to, uint64_t seed, uint64_t offset, uint64_t first, size_t n);
 } cpu_kernels;
 
 enum { HALF_ADD, HALF_MUL, HALF_GEGLU }; /* x + y, x y, x gelu(y) */

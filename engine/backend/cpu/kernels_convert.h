@@ -81,6 +81,15 @@ INLINE void narrow_f16(uint16_t *to, vf x)
 
 enum { AHEAD = 4096 }; /* bytes */
 
+static void load_f32(float *dst, const float *p, size_t n)
+{
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        __builtin_prefetch((const char *)(p + i) + AHEAD);
+        put(dst + i, get(p + i));
+    }
+    for (; i < n; i++) dst[i] = p[i];
+}
 static void load_bf16(float *dst, const uint16_t *p, size_t n)
 {
     size_t i = 0;
@@ -104,7 +113,7 @@ static void load_f16(float *dst, const uint16_t *p, size_t n)
 static void load(float *dst, const void *src, uint32_t dtype, size_t n)
 {
     if (dtype == KILN_F32)
-        memcpy(dst, src, n * sizeof(float));
+        load_f32(dst, src, n);
     else if (dtype == KILN_BF16)
         load_bf16(dst, src, n);
     else if (dtype == KILN_F16)

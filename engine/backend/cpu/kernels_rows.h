@@ -387,6 +387,7 @@ INLINE void moments_as(const uint32_t type, float *total, float *square, const v
         vf o = get_any(origin + i, left);
         for (size_t r = 0; r < rows; r++) {
             vf d = get_as(type, x[r], i, left) - o;
+            __builtin_prefetch((const char *)x[r] + i * (type == KILN_F32 ? 4 : 2) + AHEAD);
             s += d, q += d * d;
         }
         put_any(total + i, s, left), put_any(square + i, q, left);

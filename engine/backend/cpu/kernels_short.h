@@ -229,16 +229,65 @@ static void shift_half(void *to, const void *x, float a, float b, size_t n, int 
     HALF_ROWS((v - splat(a)) - splat(b));
 }
 
-static void normalise_half(void *to, const void *x, const float *mean, const float *scale, const float *shift,
-                           uint32_t kind, size_t n, int past)
+static void normalise_half(void *to, const void *x, const float *scale, const float *shift, uint32_t kind, size_t n,
+                           int past)
 {
-#define NORMAL                                                                                                         \
-    ((v - get_any(mean + at, left)) * get_any(scale + at, left) + get_any(shift + at, left))
     if (kind == KILN_ACT_SILU)
-        HALF_ROWS(short_silu(NORMAL));
+        HALF_ROWS(short_silu(VFMA(v, get_any(scale + at, left), get_any(shift + at, left))));
     else
-        HALF_ROWS(NORMAL);
-#undef NORMAL
+        HALF_ROWS(VFMA(v, get_any(scale + at, left), get_any(shift + at, left)));
+}
+
+/* expr of `v`, the float at place `at` of x, of which `left` are left, as bf16. */
+#define FLOATS_TO_HALF(expr)                                                                                           \
+    do {                                                                                                               \
+        uint16_t *half = to;                                                                                           \
+        size_t i = 0;                                                                                                  \
+        past = past && to_line(to) == 0;                                                                               \
+        for (; i + 2 * LANES <= n; i += 2 * LANES) {                                                                   \
+            const size_t left = LANES;                                                                                 \
+            vf two[2];                                                                                                 \
+            UNROLL for (size_t at = i; at < i + 2 * LANES; at += LANES)                                                \
+            {                                                                                                          \
+                vf v = get(x + at);                                                                                    \
+                (void)left, two[(at - i) / LANES] = (expr);                                                            \
+            }                                                                                                          \
+            put_two(half + i, two[0], two[1], past);                                                                   \
+        }                                                                                                              \
+        for (size_t at = i; at < n; at += LANES) {                                                                     \
+            const size_t left = n - at < LANES ? n - at : LANES;                                                       \
+            vf v = get_any(x + at, left);                                                                              \
+            put_half_part(half + at, expr, left);                                                                      \
+        }                                                                                                              \
+    } while (0)
+
+/* layer_row() and norm_row() with modulate(), in their order, of bf16. */
+static void layer_half(void *to, const float *x, float mean, float factor, const float *gain, const float *bias,
+                       size_t n, int past)
+{
+    const vf m = splat(mean), f = splat(factor);
+    if (gain && bias)
+        FLOATS_TO_HALF((v - m) * (f * get_any(gain + at, left)) + get_any(bias + at, left));
+    else if (gain)
+        FLOATS_TO_HALF((v - m) * (f * get_any(gain + at, left)));
+    else if (bias)
+        FLOATS_TO_HALF((v - m) * f + get_any(bias + at, left));
+    else
+        FLOATS_TO_HALF((v - m) * f);
+}
+static void norm_half(void *to, const float *x, float mean, float factor, const float *const more[4], size_t n,
+                      int past)
+{
+    const float *gain = more[0], *bias = more[1], *scale = more[2], *shift = more[3];
+    const vf m = splat(mean), f = splat(factor), one = splat(1);
+    if (!scale && !shift)
+        layer_half(to, x, mean, factor, gain, bias, n, past);
+    else if (scale && shift && !gain && !bias)
+        FLOATS_TO_HALF((v - m) * f * (one + get_any(scale + at, left)) + get_any(shift + at, left));
+    else
+        FLOATS_TO_HALF(
+            VFMA((v - m) * f * (gain ? get_any(gain + at, left) : one) + (bias ? get_any(bias + at, left) : splat(0)),
+                 one + (scale ? get_any(scale + at, left) : splat(0)), shift ? get_any(shift + at, left) : splat(0)));
 }
 
 /* The sum of e^(x - base); those too, unless `to` is NULL. */
@@ -262,17 +311,65 @@ static float exp_half(float *to, const void *x, float base, size_t n)
     return lanes_sum(sums[0] + sums[1]) + rest;
 }
 
-/* bf16 of x * scale. */
 static void store_scaled(void *to, const float *x, float scale, size_t n, int past)
 {
-    uint16_t *half = to;
     const vf by = splat(scale);
+    FLOATS_TO_HALF(v * by);
+}
+
+#if LANES == 16
+static const uint16_t zipped[32] = {0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
+                                    8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+#endif
+/* Pairs are the halves of words. */
+static void rope_pairs_half(void *to, const void *x, const float *cosine, const float *sine, size_t n, int past)
+{
+    const char *from = x;
     size_t i = 0;
     past = past && to_line(to) == 0;
-    for (; i + 2 * LANES <= n; i += 2 * LANES) put_two(half + i, get(x + i) * by, get(x + i + LANES) * by, past);
-    for (; i < n; i += LANES) {
-        size_t left = n - i < LANES ? n - i : LANES;
-        put_half_part(half + i, get_any(x + i, left) * by, left);
+    for (; i + LANES <= n; i += LANES) {
+        vu w;
+        __builtin_prefetch(from + 4 * i + AHEAD);
+        memcpy(&w, from + 4 * i, sizeof w);
+        vf a = (vf)(w << 16), b = (vf)(w & 0xffff0000u), c = get(cosine + i), s = get(sine + i);
+#if LANES == 16
+        const __m512i order = _mm512_loadu_si512(zipped);
+        __m512i both = _mm512_permutexvar_epi16(order, narrowed_two(a * c - b * s, b * c + a * s));
+        if (past)
+            _mm512_stream_si512((__m512i *)(void *)((char *)to + 4 * i), both);
+        else
+            _mm512_storeu_si512((char *)to + 4 * i, both);
+#else
+        w = rounded(a * c - b * s) >> 16 | (rounded(b * c + a * s) & 0xffff0000u);
+        memcpy((char *)to + 4 * i, &w, sizeof w);
+#endif
+    }
+    for (; i < n; i++) {
+        uint16_t *t = (uint16_t *)to + 2 * i;
+        float a = bf16_to_f32(((const uint16_t *)x)[2 * i]), b = bf16_to_f32(((const uint16_t *)x)[2 * i + 1]);
+        t[0] = bf16_from_f32(a * cosine[i] - b * sine[i]), t[1] = bf16_from_f32(b * cosine[i] + a * sine[i]);
+    }
+}
+static void rope_halves_half(void *to, const void *x, const float *cosine, const float *sine, size_t n, int past)
+{
+    const uint16_t *a = x, *b = a + n;
+    uint16_t *p = to, *q = p + n;
+    size_t i = 0;
+    past = past && to_line(p) == 0 && to_line(q) == 0;
+    for (; i + 2 * LANES <= n; i += 2 * LANES) {
+        vf first[2], second[2];
+        __builtin_prefetch((const char *)(a + i) + AHEAD), __builtin_prefetch((const char *)(b + i) + AHEAD);
+        UNROLL for (size_t k = 0; k < 2; k++)
+        {
+            size_t at = i + k * LANES;
+            vf u = widen(a + at), v = widen(b + at), c = get(cosine + at), s = get(sine + at);
+            first[k] = u * c - v * s, second[k] = v * c + u * s;
+        }
+        put_two(p + i, first[0], first[1], past), put_two(q + i, second[0], second[1], past);
+    }
+    for (; i < n; i++) {
+        float u = bf16_to_f32(a[i]), v = bf16_to_f32(b[i]);
+        p[i] = bf16_from_f32(u * cosine[i] - v * sine[i]), q[i] = bf16_from_f32(v * cosine[i] + u * sine[i]);
     }
 }
 
@@ -297,5 +394,107 @@ static void fold_exp_stored(float *top, float *total, const void *const *x, size
     case KILN_F32: fold_exp_as(KILN_F32, top, total, x, rows, n); break;
     case KILN_BF16: fold_exp_as(KILN_BF16, top, total, x, rows, n); break;
     default: fold_exp_as(KILN_F16, top, total, x, rows, n); break;
+    }
+}
+
+/* ---- more rows as they are stored ---- */
+
+/* `count` groups of n numbers, one after the other: fold_row() of each. */
+static void fold_groups(uint32_t kind, float *to, const float *x, size_t n, size_t count)
+{
+    for (size_t g = 0; g < count; g++)
+        to[g] = kind == KILN_REDUCE_L2 ? fold_row_as(KILN_REDUCE_L2, KILN_F32, x + g * n, n)
+                                       : fold_row_as(KILN_REDUCE_SUM, KILN_F32, x + g * n, n);
+}
+
+/* The sums of columns so far go before (or behind) each row is added to them. */
+INLINE void prefix_columns_as(const uint32_t type, char *to, size_t step_to, const char *x, size_t step, float *sums,
+                              size_t rows, int before, size_t n)
+{
+    ROWS_LOOP(n, {
+        vf s = get_any(sums + i, left);
+        for (size_t r = 0; r < rows; r++) {
+            const size_t at = i * (type == KILN_F32 ? 4 : 2);
+            vf v = get_as(type, x + r * step, i, left);
+            if (before) put_as(type, to + r * step_to + at, s, left);
+            s += v;
+            if (!before) put_as(type, to + r * step_to + at, s, left);
+        }
+        put_any(sums + i, s, left);
+    });
+}
+static void prefix_columns(void *to, size_t step_to, const void *x, size_t step, uint32_t type, float *sums,
+                           size_t rows, int before, size_t n)
+{
+    switch (type) {
+    case KILN_F32: prefix_columns_as(KILN_F32, to, step_to, x, step, sums, rows, before, n); break;
+    case KILN_BF16: prefix_columns_as(KILN_BF16, to, step_to, x, step, sums, rows, before, n); break;
+    default: prefix_columns_as(KILN_F16, to, step_to, x, step, sums, rows, before, n); break;
+    }
+}
+
+/* Pixels of `channels` floats in a row: result o is pixels o stride .. o stride + window - 1 folded, times scale. */
+INLINE void windows_as(const uint32_t most, const uint32_t type, char *to, size_t step, const float *x, size_t stride,
+                       const size_t window, float scale, size_t pixels, size_t channels)
+{
+    const vf start = splat(most ? -INFINITY : 0), by = splat(scale);
+    for (size_t o = 0; o < pixels; o++, to += step, x += stride * channels)
+        ROWS_LOOP(channels, {
+            vf v = start;
+            for (size_t k = 0; k < window; k++) {
+                vf own = get_any(x + k * channels + i, left);
+                v = most ? vmost(v, own) : v + own;
+            }
+            if (!most) v = v * by + splat(0);
+            put_as(type, to + i * (type == KILN_F32 ? 4 : 2), v, left);
+        });
+}
+INLINE void windows_typed(const uint32_t most, void *to, uint32_t type, size_t step, const float *x, size_t stride,
+                          size_t window, float scale, size_t pixels, size_t channels)
+{
+    if (type == KILN_BF16 && window == 3)
+        windows_as(most, KILN_BF16, to, step, x, stride, 3, scale, pixels, channels);
+    else if (type == KILN_BF16)
+        windows_as(most, KILN_BF16, to, step, x, stride, window, scale, pixels, channels);
+    else if (type == KILN_F32)
+        windows_as(most, KILN_F32, to, step, x, stride, window, scale, pixels, channels);
+    else
+        windows_as(most, KILN_F16, to, step, x, stride, window, scale, pixels, channels);
+}
+static void windows_row(uint32_t kind, void *to, uint32_t type, size_t step, const float *x, size_t stride,
+                        size_t window, float scale, size_t pixels, size_t channels)
+{
+    if (kind == KILN_REDUCE_MAX)
+        windows_typed(1, to, type, step, x, stride, window, scale, pixels, channels);
+    else
+        windows_typed(0, to, type, step, x, stride, window, scale, pixels, channels);
+}
+
+/* One result of a depthwise convolution: the sum of x[r] w[r], row after row, plus bias or NULL, stored in `type`. */
+INLINE void depthwise_as(const uint32_t type, void *to, const void *const *x, const float *const *w, const size_t rows,
+                         const float *bias, size_t n)
+{
+    ROWS_LOOP(n, {
+        vf sum = {0};
+        UNROLL for (size_t r = 0; r < rows; r++) sum = VFMA(get_as(type, x[r], i, left), get_any(w[r] + i, left), sum);
+        if (bias) sum += get_any(bias + i, left);
+        put_as(type, (char *)to + i * (type == KILN_F32 ? 4 : 2), sum, left);
+    });
+}
+INLINE void depthwise_typed(const uint32_t type, void *to, const void *const *x, const float *const *w, size_t rows,
+                            const float *bias, size_t n)
+{
+    if (rows == 4)
+        depthwise_as(type, to, x, w, 4, bias, n);
+    else
+        depthwise_as(type, to, x, w, rows, bias, n);
+}
+static void depthwise_row(void *to, uint32_t type, const void *const *x, const float *const *w, size_t rows,
+                          const float *bias, size_t n)
+{
+    switch (type) {
+    case KILN_F32: depthwise_typed(KILN_F32, to, x, w, rows, bias, n); break;
+    case KILN_BF16: depthwise_typed(KILN_BF16, to, x, w, rows, bias, n); break;
+    default: depthwise_typed(KILN_F16, to, x, w, rows, bias, n); break;
     }
 }
