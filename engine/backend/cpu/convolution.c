@@ -204,7 +204,7 @@ static void depthwise_result(const call *j, const tile_place *t, const int64_t a
         const float *bias = j->c->op.in[2].dtype ? (const float *)j->a->in[2] + column : NULL;
         int64_t row = ((t->image * p->out[0] + at[0]) * p->out[1] + at[1]) * p->out[2] + at[2];
         j->c->k->depthwise_row((char *)j->a->out + (size_t)(row * out->ld + column) * size_of(out->dtype), out->dtype,
-                               from, w, rows, bias, (size_t)n);
+                               from, w, rows, bias, (size_t)n, j->c->past);
         return;
     }
     if (rows) j->c->k->products_stored(sum, from, w, rows, type_of(x), (size_t)n);
@@ -399,7 +399,7 @@ static void pool_run_of(const call *j, int64_t image, const int64_t at[3], int64
     float scale = most ? 1 : (float)(1 / window_count(p, at, (int)j->c->op.attr.pool.include_pad));
     j->c->k->windows_row(most ? KILN_REDUCE_MAX : KILN_REDUCE_SUM, (char *)j->a->out + (size_t)row * step, out->dtype,
                          step, folded + (start - first) * C, (size_t)p->stride[2], (size_t)p->kernel[2], scale,
-                         (size_t)n, (size_t)C);
+                         (size_t)n, (size_t)C, j->c->past);
 }
 
 /* Some results of one row, as many as the room for what they see allows. */

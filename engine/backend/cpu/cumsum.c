@@ -58,7 +58,8 @@ static void sum_columns(const call *j, int64_t first, int64_t column, size_t n)
         for (int64_t i = 0; i < j->along; i += TOGETHER)
             j->c->k->prefix_columns(result_at(j, first + i * j->inner, column), step_to,
                                     place_of(x, j->a->in[0], first + i * j->inner, column), step, type_of(x), sums,
-                                    (size_t)min64(TOGETHER, j->along - i), j->c->op.attr.cumsum.exclusive != 0, n);
+                                    (size_t)min64(TOGETHER, j->along - i), j->c->op.attr.cumsum.exclusive != 0, n,
+                                    j->c->past);
         return;
     }
     for (int64_t i = 0; i < j->along; i++) {

@@ -112,7 +112,7 @@ typedef struct cpu_kernels {
     /* Pixels of `channels` numbers, in a row; `step` bytes from one of the result to the next, stored in `type`: pixel
      * o is the sum over k < most of weight[o most + k] times pixel place[o most + k]. */
     void (*blend_row)(void *to, uint32_t type, size_t step, const float *row, const int32_t *place, const float *weight,
-                      size_t most, size_t pixels, size_t channels);
+                      size_t most, size_t pixels, size_t channels, int past);
 
     /* ---- results that are stored in bf16 (kernels_short.h), past the caches or not ---- */
     int (*map_short)(uint32_t op, float *to, const float *a, size_t n); /* map(); 0: has none of this operation */
@@ -126,11 +126,12 @@ typedef struct cpu_kernels {
                            int past);
     float (*exp_half)(float *to, const void *x, float base, size_t n);               /* exp_row; to or NULL */
     void (*store_scaled)(void *to, const float *x, float scale, size_t n, int past); /* of floats */
-    /* Of floats: layer_row(); norm_row() and modulate(), more: gain, bias, scale, shift or NULL. */
+    /* Of floats: layer_row(); norm_row() and modulate(), more: gain, bias, scale, shift or NULL. n numbers of
+     * bf16 at `next` are fetched meanwhile. */
     void (*layer_half)(void *to, const float *x, float mean, float factor, const float *gain, const float *bias,
-                       size_t n, int past);
-    void (*norm_half)(void *to, const float *x, float mean, float factor, const float *const more[4], size_t n,
-                      int past);
+                       const void *next, size_t n, int past);
+    void (*norm_half)(void *to, const float *x, float mean, float factor, const float *const more[4], const void *next,
+                      size_t n, int past);
     /* n pairs */
     void (*rope_pairs_half)(void *to, const void *x, const float *cosine, const float *sine, size_t n, int past);
     void (*rope_halves_half)(void *to, const void *x, const float *cosine, const float *sine, size_t n, int past);
@@ -139,14 +140,14 @@ typedef struct cpu_kernels {
     /* Rows x as they are stored in `type`, as the result is, `step` bytes apart: sums += x, row after row, and the row
      * of the result is sums, after that or before it. */
     void (*prefix_columns)(void *to, size_t step_to, const void *x, size_t step, uint32_t type, float *sums,
-                           size_t rows, int before, size_t n);
+                           size_t rows, int before, size_t n, int past);
     /* Pixels of `channels` floats in a row: result o, `step` bytes apart, is the greatest of pixels o stride and the
      * `window` - 1 behind it, or (SUM) their sum times scale. */
     void (*windows_row)(uint32_t kind, void *to, uint32_t type, size_t step, const float *x, size_t stride,
-                        size_t window, float scale, size_t pixels, size_t channels);
+                        size_t window, float scale, size_t pixels, size_t channels, int past);
     /* The sum of x[r] w[r], row after row, plus bias or NULL; x and the result are stored in `type`. */
     void (*depthwise_row)(void *to, uint32_t type, const void *const *x, const float *const *w, size_t rows,
-                          const float *bias, size_t n);
+                          const float *bias, size_t n, int past);
     /* n numbers of kiln_random from number `first` on: those of philox_4x32.h */
     void (*random_row)(uint32_t kind, float *to, uint64_t seed, uint64_t offset, uint64_t first, size_t n);
 } cpu_kernels;

@@ -95,8 +95,8 @@ INLINE vf random_lanes(uint32_t kind, uint64_t seed, uint64_t offset, uint64_t f
     memcpy(part, &a, sizeof a), memcpy(turn, &b, sizeof b);
     for (int h = 0; h < 2; h++) {
         part[h] = __builtin_convertvector(__builtin_convertvector(part[h], vd) + 0x1p-33, vf_half);
-        turn[h] = __builtin_convertvector(__builtin_convertvector(turn[h], vd) + (double)(0x1p-33f * 6.2831855f),
-                                          vf_half);
+        turn[h] =
+            __builtin_convertvector(__builtin_convertvector(turn[h], vd) + (double)(0x1p-33f * 6.2831855f), vf_half);
     }
     memcpy(&u, part, sizeof u);
     if (kind == 0) return pick(u < splat(1), u, splat(0));

@@ -423,14 +423,25 @@ static void products_stored(float *to, const void *const *x, const float *const 
     }
 }
 
+/* Bytes to the rows that come after these, which lie as far from each other. */
+INLINE ptrdiff_t next_rows(const void *const *x, size_t rows)
+{
+    return rows > 1 ? (ptrdiff_t)rows * ((const char *)x[1] - (const char *)x[0]) : AHEAD;
+}
+
 enum { FOLDED = 8 }; /* rows that are folded together as a rule */
 
 INLINE void fold_stored_as(const uint32_t kind, const uint32_t type, float *acc, const void *const *x,
                            const size_t rows, size_t n)
 {
+    const ptrdiff_t next = next_rows(x, rows);
     ROWS_LOOP(n, {
         vf v = get_any(acc + i, left);
-        UNROLL for (size_t r = 0; r < rows; r++) v = folded(kind, v, get_as(type, x[r], i, left));
+        UNROLL for (size_t r = 0; r < rows; r++)
+        {
+            __builtin_prefetch((const char *)x[r] + next + i * (type == KILN_F32 ? 4 : 2));
+            v = folded(kind, v, get_as(type, x[r], i, left));
+        }
         put_any(acc + i, v, left);
     });
 }
@@ -463,11 +474,13 @@ static void fold_stored(uint32_t kind, float *acc, const void *const *x, size_t 
 INLINE void fold_place_as(const uint32_t type, const uint32_t least, float *best, float *place, const void *const *x,
                           size_t rows, float at, size_t n)
 {
+    const ptrdiff_t next = next_rows(x, rows);
     ROWS_LOOP(n, {
         vf b = get_any(best + i, left);
         vf p = get_any(place + i, left);
         for (size_t r = 0; r < rows; r++) {
             vf v = get_as(type, x[r], i, left);
+            __builtin_prefetch((const char *)x[r] + next + i * (type == KILN_F32 ? 4 : 2));
             vi better = ~visnan(b) & (visnan(v) | (least ? v < b : v > b));
             b = pick(better, v, b), p = pick(better, splat(at + (float)r), p);
         }
@@ -500,43 +513,6 @@ INLINE void put_as(const uint32_t type, void *p, vf v, size_t n)
         memcpy(p, part, sizeof part);
     else
         for (size_t k = 0; k < n; k++) ((uint16_t *)p)[k] = part[k];
-}
-
-INLINE vf blended(const float *row, const int32_t *place, const float *weight, size_t most, size_t channels, size_t n)
-{
-    vf sum = {0};
-    for (size_t k = 0; k < most; k++) sum = VFMA(get_any(row + (size_t)place[k] * channels, n), splat(weight[k]), sum);
-    return sum;
-}
-
-/* Pixel o of the result: the sum over k of weight[o most + k] times pixel place[o most + k] of a row of pixels. */
-INLINE void blend_as(const uint32_t type, char *to, size_t step, const float *row, const int32_t *place,
-                     const float *weight, size_t most, size_t pixels, size_t channels)
-{
-    for (size_t o = 0; o < pixels; o++, to += step, place += most, weight += most) {
-        size_t i = 0;
-#if LANES == 16
-        for (; type == KILN_BF16 && i + 2 * LANES <= channels; i += 2 * LANES)
-            narrow_two((uint16_t *)(void *)to + i, blended(row + i, place, weight, most, channels, LANES),
-                       blended(row + i + LANES, place, weight, most, channels, LANES));
-#endif
-        for (; i + LANES <= channels; i += LANES)
-            put_as(type, to + i * (type == KILN_F32 ? 4 : 2), blended(row + i, place, weight, most, channels, LANES),
-                   LANES);
-        size_t left = channels - i;
-        if (left)
-            put_as(type, to + i * (type == KILN_F32 ? 4 : 2), blended(row + i, place, weight, most, channels, left),
-                   left);
-    }
-}
-static void blend_row(void *to, uint32_t type, size_t step, const float *row, const int32_t *place, const float *weight,
-                      size_t most, size_t pixels, size_t channels)
-{
-    switch (type) {
-    case KILN_F32: blend_as(KILN_F32, to, step, row, place, weight, most, pixels, channels); break;
-    case KILN_BF16: blend_as(KILN_BF16, to, step, row, place, weight, most, pixels, channels); break;
-    default: blend_as(KILN_F16, to, step, row, place, weight, most, pixels, channels); break;
-    }
 }
 
 /* ---- order ---- */

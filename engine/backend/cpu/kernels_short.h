@@ -247,6 +247,7 @@ static void normalise_half(void *to, const void *x, const float *scale, const fl
         for (; i + 2 * LANES <= n; i += 2 * LANES) {                                                                   \
             const size_t left = LANES;                                                                                 \
             vf two[2];                                                                                                 \
+            __builtin_prefetch((const uint16_t *)next + i);                                                            \
             UNROLL for (size_t at = i; at < i + 2 * LANES; at += LANES)                                                \
             {                                                                                                          \
                 vf v = get(x + at);                                                                                    \
@@ -263,7 +264,7 @@ static void normalise_half(void *to, const void *x, const float *scale, const fl
 
 /* layer_row() and norm_row() with modulate(), in their order, of bf16. */
 static void layer_half(void *to, const float *x, float mean, float factor, const float *gain, const float *bias,
-                       size_t n, int past)
+                       const void *next, size_t n, int past)
 {
     const vf m = splat(mean), f = splat(factor);
     if (gain && bias)
@@ -275,13 +276,13 @@ static void layer_half(void *to, const float *x, float mean, float factor, const
     else
         FLOATS_TO_HALF((v - m) * f);
 }
-static void norm_half(void *to, const float *x, float mean, float factor, const float *const more[4], size_t n,
-                      int past)
+static void norm_half(void *to, const float *x, float mean, float factor, const float *const more[4], const void *next,
+                      size_t n, int past)
 {
     const float *gain = more[0], *bias = more[1], *scale = more[2], *shift = more[3];
     const vf m = splat(mean), f = splat(factor), one = splat(1);
     if (!scale && !shift)
-        layer_half(to, x, mean, factor, gain, bias, n, past);
+        layer_half(to, x, mean, factor, gain, bias, next, n, past);
     else if (scale && shift && !gain && !bias)
         FLOATS_TO_HALF((v - m) * f * (one + get_any(scale + at, left)) + get_any(shift + at, left));
     else
@@ -300,6 +301,7 @@ static float exp_half(float *to, const void *x, float base, size_t n)
     size_t i = 0;
     for (; i + LANES <= n; i += LANES) {
         vf p = short_exp(widen(from + i) - shift);
+        __builtin_prefetch((const char *)(from + i) + AHEAD);
         sums[i / LANES & 1] += p;
         if (to) put(to + i, p);
     }
@@ -313,6 +315,7 @@ static float exp_half(float *to, const void *x, float base, size_t n)
 
 static void store_scaled(void *to, const float *x, float scale, size_t n, int past)
 {
+    const void *next = to; /* which is near */
     const vf by = splat(scale);
     FLOATS_TO_HALF(v * by);
 }
@@ -405,96 +408,4 @@ static void fold_groups(uint32_t kind, float *to, const float *x, size_t n, size
     for (size_t g = 0; g < count; g++)
         to[g] = kind == KILN_REDUCE_L2 ? fold_row_as(KILN_REDUCE_L2, KILN_F32, x + g * n, n)
                                        : fold_row_as(KILN_REDUCE_SUM, KILN_F32, x + g * n, n);
-}
-
-/* The sums of columns so far go before (or behind) each row is added to them. */
-INLINE void prefix_columns_as(const uint32_t type, char *to, size_t step_to, const char *x, size_t step, float *sums,
-                              size_t rows, int before, size_t n)
-{
-    ROWS_LOOP(n, {
-        vf s = get_any(sums + i, left);
-        for (size_t r = 0; r < rows; r++) {
-            const size_t at = i * (type == KILN_F32 ? 4 : 2);
-            vf v = get_as(type, x + r * step, i, left);
-            if (before) put_as(type, to + r * step_to + at, s, left);
-            s += v;
-            if (!before) put_as(type, to + r * step_to + at, s, left);
-        }
-        put_any(sums + i, s, left);
-    });
-}
-static void prefix_columns(void *to, size_t step_to, const void *x, size_t step, uint32_t type, float *sums,
-                           size_t rows, int before, size_t n)
-{
-    switch (type) {
-    case KILN_F32: prefix_columns_as(KILN_F32, to, step_to, x, step, sums, rows, before, n); break;
-    case KILN_BF16: prefix_columns_as(KILN_BF16, to, step_to, x, step, sums, rows, before, n); break;
-    default: prefix_columns_as(KILN_F16, to, step_to, x, step, sums, rows, before, n); break;
-    }
-}
-
-/* Pixels of `channels` floats in a row: result o is pixels o stride .. o stride + window - 1 folded, times scale. */
-INLINE void windows_as(const uint32_t most, const uint32_t type, char *to, size_t step, const float *x, size_t stride,
-                       const size_t window, float scale, size_t pixels, size_t channels)
-{
-    const vf start = splat(most ? -INFINITY : 0), by = splat(scale);
-    for (size_t o = 0; o < pixels; o++, to += step, x += stride * channels)
-        ROWS_LOOP(channels, {
-            vf v = start;
-            for (size_t k = 0; k < window; k++) {
-                vf own = get_any(x + k * channels + i, left);
-                v = most ? vmost(v, own) : v + own;
-            }
-            if (!most) v = v * by + splat(0);
-            put_as(type, to + i * (type == KILN_F32 ? 4 : 2), v, left);
-        });
-}
-INLINE void windows_typed(const uint32_t most, void *to, uint32_t type, size_t step, const float *x, size_t stride,
-                          size_t window, float scale, size_t pixels, size_t channels)
-{
-    if (type == KILN_BF16 && window == 3)
-        windows_as(most, KILN_BF16, to, step, x, stride, 3, scale, pixels, channels);
-    else if (type == KILN_BF16)
-        windows_as(most, KILN_BF16, to, step, x, stride, window, scale, pixels, channels);
-    else if (type == KILN_F32)
-        windows_as(most, KILN_F32, to, step, x, stride, window, scale, pixels, channels);
-    else
-        windows_as(most, KILN_F16, to, step, x, stride, window, scale, pixels, channels);
-}
-static void windows_row(uint32_t kind, void *to, uint32_t type, size_t step, const float *x, size_t stride,
-                        size_t window, float scale, size_t pixels, size_t channels)
-{
-    if (kind == KILN_REDUCE_MAX)
-        windows_typed(1, to, type, step, x, stride, window, scale, pixels, channels);
-    else
-        windows_typed(0, to, type, step, x, stride, window, scale, pixels, channels);
-}
-
-/* One result of a depthwise convolution: the sum of x[r] w[r], row after row, plus bias or NULL, stored in `type`. */
-INLINE void depthwise_as(const uint32_t type, void *to, const void *const *x, const float *const *w, const size_t rows,
-                         const float *bias, size_t n)
-{
-    ROWS_LOOP(n, {
-        vf sum = {0};
-        UNROLL for (size_t r = 0; r < rows; r++) sum = VFMA(get_as(type, x[r], i, left), get_any(w[r] + i, left), sum);
-        if (bias) sum += get_any(bias + i, left);
-        put_as(type, (char *)to + i * (type == KILN_F32 ? 4 : 2), sum, left);
-    });
-}
-INLINE void depthwise_typed(const uint32_t type, void *to, const void *const *x, const float *const *w, size_t rows,
-                            const float *bias, size_t n)
-{
-    if (rows == 4)
-        depthwise_as(type, to, x, w, 4, bias, n);
-    else
-        depthwise_as(type, to, x, w, rows, bias, n);
-}
-static void depthwise_row(void *to, uint32_t type, const void *const *x, const float *const *w, size_t rows,
-                          const float *bias, size_t n)
-{
-    switch (type) {
-    case KILN_F32: depthwise_typed(KILN_F32, to, x, w, rows, bias, n); break;
-    case KILN_BF16: depthwise_typed(KILN_BF16, to, x, w, rows, bias, n); break;
-    default: depthwise_typed(KILN_F16, to, x, w, rows, bias, n); break;
-    }
 }

@@ -508,6 +508,8 @@ static void transpose_eights(uint16_t *dst, size_t ldd, const uint16_t *src, siz
 
 #include "backend/cpu/kernels_short.h"
 
+#include "backend/cpu/kernels_stored.h"
+
 #include "backend/cpu/kernels_random.h"
 
 #include "backend/cpu/kernels_blocks.h"

@@ -82,7 +82,8 @@ static void transpose_all(float *dst, size_t ldd, const float *src, size_t lds, 
             turn_floats(dst + c * ldd + r, ldd, src + r * lds + c, lds, past);
 #endif
     (void)past;
-    if (whole_rows < rows) transpose_fours(dst + whole_rows, ldd, src + whole_rows * lds, lds, rows - whole_rows, columns);
+    if (whole_rows < rows)
+        transpose_fours(dst + whole_rows, ldd, src + whole_rows * lds, lds, rows - whole_rows, columns);
     if (whole_columns < columns && whole_rows)
         transpose_fours(dst + whole_columns * ldd, ldd, src + whole_columns, lds, whole_rows, columns - whole_columns);
 }
@@ -98,7 +99,8 @@ static void transpose_half_all(uint16_t *dst, size_t ldd, const uint16_t *src, s
             turn_halves(dst + c * ldd + r, ldd, src + r * lds + c, lds, past);
 #endif
     (void)past;
-    if (whole_rows < rows) transpose_eights(dst + whole_rows, ldd, src + whole_rows * lds, lds, rows - whole_rows, columns);
+    if (whole_rows < rows)
+        transpose_eights(dst + whole_rows, ldd, src + whole_rows * lds, lds, rows - whole_rows, columns);
     if (whole_columns < columns && whole_rows)
         transpose_eights(dst + whole_columns * ldd, ldd, src + whole_columns, lds, whole_rows, columns - whole_columns);
 }
@@ -210,6 +212,7 @@ static void top_eight(uint16_t *place, const uint16_t *x, size_t ld, size_t colu
             }
         }
         for (size_t i = 0; i < 8; i++)
-            for (size_t r = 0; r < LANES; r++) place[(first + r) * 8 + i] = (uint16_t)(0xffffu - (best[i][r] & 0xffffu));
+            for (size_t r = 0; r < LANES; r++)
+                place[(first + r) * 8 + i] = (uint16_t)(0xffffu - (best[i][r] & 0xffffu));
     }
 }

@@ -12,7 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { CHUNK = 512, SHORT = 256, TILE_ELEMENTS = 1 << 16 };
+enum { CHUNK = 512, TILE_ELEMENTS = 1 << 16 };
 
 typedef struct {
     int64_t rows, columns, rows_per_tile;
@@ -156,7 +156,7 @@ static kiln_status tile(void *arg, size_t index, unsigned slot, error *e)
     (void)slot, (void)e;
     for (int i = 0; i < OP_MAX_REGISTERS; i++) r.value[i] = r.room[i] = memory[i];
     int64_t first = (int64_t)index * l->rows_per_tile, last = min64(l->rows, first + l->rows_per_tile);
-    int64_t count = shape_count(&out->shape), chunk = out->dtype == KILN_F32 ? CHUNK : SHORT;
+    int64_t count = shape_count(&out->shape), chunk = CHUNK;
     for (int64_t row = first; row < last; row++) {
         int64_t begin = l->flat ? row * TILE_ELEMENTS : 0,
                 end = l->flat ? min64(begin + TILE_ELEMENTS, count) : l->columns;

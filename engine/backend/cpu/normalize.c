@@ -82,7 +82,8 @@ static void finish_group(const call *j, int64_t r, int64_t first, float *x, floa
     const float *gain = j->gain ? j->gain + first : NULL, *bias = j->bias ? j->bias + first : NULL,
                 *scale = more[0] ? more[0] + first : NULL, *shift = more[1] ? more[1] + first : NULL;
     if (out->dtype == KILN_BF16) {
-        j->c->k->norm_half(to, x, mean, factor, (const float *const[4]){gain, bias, scale, shift}, n, j->c->past);
+        j->c->k->norm_half(to, x, mean, factor, (const float *const[4]){gain, bias, scale, shift},
+                           place_of(&j->c->op.in[0], j->a->in[0], r + 1 < j->rows ? r + 1 : r, first), n, j->c->past);
         return;
     }
     j->c->k->norm_row(x, mean, factor, gain, bias, n);

@@ -187,6 +187,7 @@ static void layer_rows(const call *j, int64_t r, int64_t rows)
 {
     const op_desc *op = &j->c->op;
     const cpu_kernels *k = j->c->k;
+    int64_t ahead = r + rows + TOGETHER <= j->pixels ? TOGETHER : 0;
     float row[TOGETHER][COLUMNS], sum[TOGETHER], mean[TOGETHER], square[TOGETHER];
     size_t C = (size_t)j->channels;
     for (int64_t i = 0; i < rows; i++)
@@ -198,7 +199,7 @@ static void layer_rows(const call *j, int64_t r, int64_t rows)
         float factor = (float)(1 / sqrt((double)square[i] / (double)C + (double)op->attr.norm.eps));
         if (op->out.dtype == KILN_BF16 && !op->epilogue.act && !op->epilogue.residual) {
             k->layer_half((uint16_t *)j->a->out + (r + i) * op->out.ld, row[i], mean[i], factor, j->a->in[1],
-                          j->a->in[2], C, j->c->past);
+                          j->a->in[2], place_of(&op->in[0], j->a->in[0], r + i + ahead, 0), C, j->c->past);
             continue;
         }
         k->layer_row(row[i], mean[i], factor, j->a->in[1], j->a->in[2], C);

@@ -116,7 +116,8 @@ static kiln_status interpolate_tile(void *arg, size_t index, unsigned slot, erro
         make_row(j, row, first, last, i / d[1], i % d[1]);
         j->c->k->blend_row((char *)j->a->out + (size_t)((i * d[2] + begin) * out->ld) * size_of(out->dtype), out->dtype,
                            (size_t)out->ld * size_of(out->dtype), row, p->x.place + begin * p->x.most,
-                           p->x.weight + begin * p->x.most, (size_t)p->x.most, (size_t)(end - begin), (size_t)d[3]);
+                           p->x.weight + begin * p->x.most, (size_t)p->x.most, (size_t)(end - begin), (size_t)d[3],
+                           j->c->past);
     }
     return KILN_OK;
 }
