@@ -471,6 +471,21 @@ static void fold_stored(uint32_t kind, float *acc, const void *const *x, size_t 
     }
 }
 
+/* Where v is better than b, it takes its place. */
+INLINE void take_better(const uint32_t least, vf *b, vf *p, vf v, float place)
+{
+#if LANES == 16
+    __mmask16 better = least ? _mm512_cmp_ps_mask((__m512)v, (__m512)*b, _CMP_LT_OQ)
+                             : _mm512_cmp_ps_mask((__m512)v, (__m512)*b, _CMP_GT_OQ);
+    better |= _mm512_mask_cmp_ps_mask(_mm512_cmp_ps_mask((__m512)v, (__m512)v, _CMP_UNORD_Q), (__m512)*b, (__m512)*b,
+                                      _CMP_ORD_Q);
+    *b = (vf)_mm512_mask_mov_ps((__m512)*b, better, (__m512)v);
+    *p = (vf)_mm512_mask_mov_ps((__m512)*p, better, (__m512)splat(place));
+#else
+    vi better = ~visnan(*b) & (visnan(v) | (least ? v < *b : v > *b));
+    *b = pick(better, v, *b), *p = pick(better, splat(place), *p);
+#endif
+}
 INLINE void fold_place_as(const uint32_t type, const uint32_t least, float *best, float *place, const void *const *x,
                           size_t rows, float at, size_t n)
 {
@@ -479,10 +494,8 @@ INLINE void fold_place_as(const uint32_t type, const uint32_t least, float *best
         vf b = get_any(best + i, left);
         vf p = get_any(place + i, left);
         for (size_t r = 0; r < rows; r++) {
-            vf v = get_as(type, x[r], i, left);
             __builtin_prefetch((const char *)x[r] + next + i * (type == KILN_F32 ? 4 : 2));
-            vi better = ~visnan(b) & (visnan(v) | (least ? v < b : v > b));
-            b = pick(better, v, b), p = pick(better, splat(at + (float)r), p);
+            take_better(least, &b, &p, get_as(type, x[r], i, left), at + (float)r);
         }
         put_any(best + i, b, left), put_any(place + i, p, left);
     });

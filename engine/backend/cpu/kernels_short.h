@@ -296,13 +296,18 @@ static float exp_half(float *to, const void *x, float base, size_t n)
 {
     const uint16_t *from = x;
     const vf shift = splat(base);
-    vf sums[2] = {{0}};
+    vf sum = {0}, other = {0};
     float rest = 0;
     size_t i = 0;
+    for (; i + 2 * LANES <= n; i += 2 * LANES) {
+        vf p = short_exp(widen(from + i) - shift), q = short_exp(widen(from + i + LANES) - shift);
+        __builtin_prefetch((const char *)(from + i) + AHEAD);
+        sum += p, other += q;
+        if (to) put(to + i, p), put(to + i + LANES, q);
+    }
     for (; i + LANES <= n; i += LANES) {
         vf p = short_exp(widen(from + i) - shift);
-        __builtin_prefetch((const char *)(from + i) + AHEAD);
-        sums[i / LANES & 1] += p;
+        sum += p;
         if (to) put(to + i, p);
     }
     if (i < n) {
@@ -310,12 +315,12 @@ static float exp_half(float *to, const void *x, float base, size_t n)
         for (size_t k = 0; k < n - i; k++) rest += p[k];
         if (to) put_part(to + i, p, n - i);
     }
-    return lanes_sum(sums[0] + sums[1]) + rest;
+    return lanes_sum(sum + other) + rest;
 }
 
 static void store_scaled(void *to, const float *x, float scale, size_t n, int past)
 {
-    const void *next = to; /* which is near */
+    const void *next = x; /* which is near */
     const vf by = splat(scale);
     FLOATS_TO_HALF(v * by);
 }

@@ -1,6 +1,6 @@
-/* kernels_stored.h - the part of kernels_template.h for rows that are read and stored in f32, bf16 or f16, past the caches
- * or not: sums of columns, windows and taps of pictures. Part of that file: included by it alone, once for each width of
- * vectors.
+/* kernels_stored.h - the part of kernels_template.h for rows that are read and stored in f32, bf16 or f16, past the
+ * caches or not: sums of columns, windows and taps of pictures. Part of that file: included by it alone, once for each
+ * width of vectors.
  */
 
 /* Two vectors at place i of a row; where `past` is set, that is where a line begins. */

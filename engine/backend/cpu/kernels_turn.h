@@ -43,8 +43,6 @@ INLINE void put_line(void *to, vu v, int past)
         memcpy(to, &v, sizeof v);
 }
 
-enum { TURN_AHEAD = 2 }; /* squares */
-
 INLINE void turn_floats(float *dst, size_t ldd, const float *src, size_t lds, int past)
 {
     vu r[16];
@@ -70,6 +68,46 @@ INLINE void turn_halves(uint16_t *dst, size_t ldd, const uint16_t *src, size_t l
 }
 #endif
 
+#if LANES == 16
+enum { STRIP = 128, WIDE = 64 }; /* rows and columns of halves that are turned before they are stored, as long runs */
+
+/* Whole squares of a block; as many at `next` are fetched meanwhile. */
+INLINE void turn_strip(const size_t size, char *dst, size_t ldd, const char *src, const char *next, size_t lds,
+                       size_t rows, size_t columns)
+{
+    uint16_t room[STRIP * WIDE] __attribute__((aligned(CACHE_LINE)));
+    const size_t side = CACHE_LINE / size, run = rows * size;
+    for (size_t r = 0; r < rows; r += side)
+        for (size_t c = 0; c < columns; c += side) {
+            char *to = (char *)room + (c * rows + r) * size;
+            const char *from = src + (r * lds + c) * size;
+            if (size == 2)
+                turn_halves((uint16_t *)(void *)to, rows, (const uint16_t *)(const void *)from, lds, 0);
+            else
+                turn_floats((float *)(void *)to, rows, (const float *)(const void *)from, lds, 0);
+        }
+    for (size_t c = 0; c < columns; c++) {
+        for (size_t r = c * rows / columns; r < (c + 1) * rows / columns; r++)
+            for (size_t b = 0; b < columns * size; b += CACHE_LINE) __builtin_prefetch(next + r * lds * size + b);
+        for (size_t b = 0; b < run; b += CACHE_LINE)
+            put_line(dst + c * ldd * size + b, words_at((char *)room + c * run + b), 1);
+    }
+}
+
+/* Whole squares, rows x columns, past the caches. */
+INLINE void turn_past(const size_t size, char *dst, size_t ldd, const char *src, size_t lds, size_t rows,
+                      size_t columns)
+{
+    const size_t strip = STRIP * 2 / size, wide = WIDE * 2 / size;
+    for (size_t r = 0; r < rows; r += strip)
+        for (size_t c = 0; c < columns; c += wide) {
+            const char *next = src + (c + wide < columns ? r * lds + c + wide : (r + strip) * lds) * size;
+            turn_strip(size, dst + (c * ldd + r) * size, ldd, src + (r * lds + c) * size, next, lds,
+                       rows - r < strip ? rows - r : strip, columns - c < wide ? columns - c : wide);
+        }
+}
+#endif
+
 /* What whole squares of the widest kind leave is turned by smaller ones. */
 static void transpose_all(float *dst, size_t ldd, const float *src, size_t lds, size_t rows, size_t columns, int past)
 {
@@ -77,9 +115,9 @@ static void transpose_all(float *dst, size_t ldd, const float *src, size_t lds, 
 #if LANES == 16
     whole_rows = rows / 16 * 16, whole_columns = columns / 16 * 16;
     past = past && to_line(dst) == 0 && ldd % 16 == 0;
-    for (size_t r = 0; r < whole_rows; r += 16)
-        for (size_t c = 0; c < whole_columns; c += 16)
-            turn_floats(dst + c * ldd + r, ldd, src + r * lds + c, lds, past);
+    if (past) turn_past(4, (char *)dst, ldd, (const char *)src, lds, whole_rows, whole_columns);
+    for (size_t r = 0; r < whole_rows && !past; r += 16)
+        for (size_t c = 0; c < whole_columns; c += 16) turn_floats(dst + c * ldd + r, ldd, src + r * lds + c, lds, 0);
 #endif
     (void)past;
     if (whole_rows < rows)
@@ -94,9 +132,9 @@ static void transpose_half_all(uint16_t *dst, size_t ldd, const uint16_t *src, s
 #if LANES == 16
     whole_rows = rows / 32 * 32, whole_columns = columns / 32 * 32;
     past = past && to_line(dst) == 0 && ldd % 32 == 0;
-    for (size_t r = 0; r < whole_rows; r += 32)
-        for (size_t c = 0; c < whole_columns; c += 32)
-            turn_halves(dst + c * ldd + r, ldd, src + r * lds + c, lds, past);
+    if (past) turn_past(2, (char *)dst, ldd, (const char *)src, lds, whole_rows, whole_columns);
+    for (size_t r = 0; r < whole_rows && !past; r += 32)
+        for (size_t c = 0; c < whole_columns; c += 32) turn_halves(dst + c * ldd + r, ldd, src + r * lds + c, lds, 0);
 #endif
     (void)past;
     if (whole_rows < rows)

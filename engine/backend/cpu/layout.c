@@ -118,7 +118,7 @@ static kiln_status tile(void *arg, size_t index, unsigned slot, error *e)
 /* ---- permute: units are elements, or runs of the last dimension where that stays last; blocks of them are turned ----
  */
 
-enum { SIDE = 64, RUN_SIDE = 16 };
+enum { SIDE = 256, RUN_SIDE = 16 };
 
 typedef struct {
     int64_t unit, side, blocks[2], outer; /* elements of a unit; units of a block's side */
