@@ -133,6 +133,17 @@ static void test_avx512bf16_bf16_products(void) { level("avx512bf16", "bf16", ""
 
 static void test_amx(void) { level("amx", "bf16", ""); }
 
+/* Every result stored past the caches, as only large ones are. */
+static void past(const char *name)
+{
+    setenv("KILN_CPU_PAST", "0", 1);
+    level(name, "f32", "");
+    unsetenv("KILN_CPU_PAST");
+}
+static void test_past_avx2(void) { past("avx2"); }
+static void test_past_avx512(void) { past("avx512"); }
+static void test_past_avx512bf16(void) { past("avx512bf16"); }
+
 /* The traps, by name; rows of the table that begin so. */
 static void test_N1_group_norm_statistics_are_f32(void) { level("avx2", "f32", "group_norm N1"); }
 static void test_N2_attention_scores_are_f32(void) { level("avx2", "f32", "attention N2"); }
@@ -285,6 +296,9 @@ int main(int argc, char **argv)
         CASE(test_avx512bf16_f32_products),
         CASE(test_avx512bf16_bf16_products),
         CASE(test_amx),
+        CASE(test_past_avx2),
+        CASE(test_past_avx512),
+        CASE(test_past_avx512bf16),
         CASE(test_N1_group_norm_statistics_are_f32),
         CASE(test_N2_attention_scores_are_f32),
         CASE(test_N8_attention_4096_positions),

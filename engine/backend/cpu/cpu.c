@@ -24,10 +24,14 @@
 #include <cpuid.h>
 #endif
 
+/* A result of which little is left in the caches when the next op reads it, as memcpy() has it. */
+enum { LARGE_BYTES = 32 << 20 };
+
 static struct {
     cpu_level level;
     int fast_bf16, lowered;
     unsigned slots;
+    int64_t large; /* bytes of a result that is stored past the caches */
 } machine;
 static pthread_once_t machine_once = PTHREAD_ONCE_INIT;
 
@@ -88,6 +92,8 @@ static void machine_init(void)
 {
     detect();
     choose(getenv("KILN_CPU_FEATURES"), getenv("KILN_CPU_GEMM"));
+    const char *large = getenv("KILN_CPU_PAST");
+    machine.large = large ? strtoll(large, NULL, 10) : LARGE_BYTES;
     long n = sysconf(_SC_NPROCESSORS_ONLN);
     machine.slots = n < 4 ? 4 : n > 64 ? 64 : (unsigned)n;
 }
@@ -127,9 +133,6 @@ const cpu_kernels *cpu_kernels_get(void)
     return &kernels_plain;
 }
 
-/* A result of which little is left in the caches when the next op reads it, as memcpy() has it. */
-enum { LARGE_BYTES = 32 << 20 };
-
 /* Ops that only pass through memory. */
 static int passes_through(op_kind kind)
 {
@@ -158,7 +161,7 @@ const cpu_kernels *cpu_kernels_for(const op_desc *op)
 {
     pthread_once(&tables_once, tables_init);
     if (op_saturates(op)) return &saturating;
-    int large = shape_count(&op->out.shape) >= LARGE_BYTES / (int64_t)size_of(op->out.dtype);
+    int large = shape_count(&op->out.shape) >= machine.large / (int64_t)size_of(op->out.dtype);
     return large && passes_through(op->kind) ? &past : cpu_kernels_get();
 }
 

@@ -1,6 +1,6 @@
 /* kernels_short.h - the part of kernels_template.h for results that are stored in bf16, of 8 bits: elementary functions
- * within 2^-13 of their value, which changes few of the roundings, and rows that are read, computed on and stored in
- * one pass. Part of that file: included by it alone, once for each width of vectors.
+ * within 2^-11 of their value, most within 2^-13, which changes few of the roundings, and rows that are read, computed
+ * on and stored in one pass. Part of that file: included by it alone, once for each width of vectors.
  *
  * Polynomials and quotients are fits of least relative error, made for these intervals. Where vectors have 16 lanes
  * there are instructions for 2^x, mantissas and reciprocals; elsewhere the functions are those of kernels_math.h.

@@ -5,7 +5,11 @@
 
 #include <string.h>
 
-enum { FEW_BINS = 1024, SIDE_BY_SIDE = 4 }; /* numbers that follow each other are counted apart: none waits */
+enum {
+    FEW_BINS = 1024,
+    SIDE_BY_SIDE = 4,
+    TOGETHER = 8
+}; /* numbers that follow each other are counted apart: none waits */
 enum { CHUNK = 1024, TILE_ELEMENTS = 1 << 15 };
 
 typedef struct {
@@ -177,7 +181,9 @@ static void scatter_run(const call *j, int64_t at, int64_t outer, int64_t p, int
 {
     const operand_desc *x = &j->c->op.in[0], *source = &j->c->op.in[2], *out = &j->c->op.out;
     int64_t C = columns_of(x), S = columns_of(source);
-    float sum[CHUNK], own[CHUNK];
+    const void *rows[TOGETHER];
+    size_t found = 0;
+    float sum[CHUNK];
     int32_t whole[CHUNK];
     const char *from = place_of(x, j->a->in[0], at / C, at % C);
     if (x->dtype == KILN_I32)
@@ -191,9 +197,12 @@ static void scatter_run(const call *j, int64_t at, int64_t outer, int64_t p, int
             add_whole(whole, with, n);
             continue;
         }
-        j->c->k->load(own, with, source->dtype, n);
-        j->c->k->add(sum, own, n);
+        rows[found++] = with;
+        if (found < TOGETHER) continue;
+        j->c->k->fold_stored(KILN_REDUCE_SUM, sum, rows, found, source->dtype, n);
+        found = 0;
     }
+    if (found) j->c->k->fold_stored(KILN_REDUCE_SUM, sum, rows, found, source->dtype, n);
     char *to = result_at(j, at / C, at % C);
     if (x->dtype == KILN_I32)
         memcpy(to, whole, n * sizeof *whole);
