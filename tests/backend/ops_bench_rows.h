@@ -36,10 +36,10 @@
         SPEED_OF(OP_REDUCE, "reduce argmax of columns 65536 x 1024", IDS(1024), .n_in = 1, .in = {X(65536, 1024)},     \
                  .attr.reduce = {KILN_REDUCE_ARGMAX, 1, 0}),                                                           \
         SPEED(REDUCE("logsumexp of columns 65536 x 1024", LOGSUMEXP, 1, X(65536, 1024), X(1024))),                     \
-        SPEED(SORT("8 of 64 experts", X(65536, 64), X(65536, 8), IDS(65536, 8), 8, 0)),                                \
-        SPEED_OF(OP_BINCOUNT, "bincount 4M", IDS(256), .n_in = 1, .in = {IDS(4, 1048576)}, .attr.bincount = {256}),    \
-        SPEED_OF(OP_TAKE_ALONG, "take_along 4096 x 1024", X(4096, 1024), .n_in = 2,                                    \
-                 .in = {X(4096, 1024), IDS(4096, 1024)}),                                                              \
+        SPEED(SORT("8 of 64 experts, 1M rows", X(1048576, 64), X(1048576, 8), IDS(1048576, 8), 8, 0)),                 \
+        SPEED_OF(OP_BINCOUNT, "bincount 32M", IDS(256), .n_in = 1, .in = {IDS(32, 1048576)}, .attr.bincount = {256}),  \
+        SPEED_OF(OP_TAKE_ALONG, "take_along 16384 x 2048", X(16384, 2048), .n_in = 2,                                  \
+                 .in = {X(16384, 2048), IDS(16384, 2048)}),                                                            \
         SPEED(SCATTER("set 16384 rows of 2048", X(16384, 2048), IDS(16384), X(16384, 2048), 0, 0)),                    \
         SPEED_OF(OP_EMBEDDING, "embedding 8192 of 4096", X(8192, 4096), .n_in = 2, .in = {W(5, 4096), IDS(8192)}),     \
         SPEED_OF(OP_GATHER, "gather 16384 of 2 x 2048", X(16384, 2048), .n_in = 2,                                     \
@@ -55,9 +55,10 @@
         SPEED_ACT(SIGMOID), SPEED_ACT(TANH),                                                                           \
         SPEED_OF(OP_GEGLU, "geglu 16384 x 2048", X(16384, 2048), .n_in = 1, .in = {X(16384, 4096)}),                   \
         SPEED_OF(OP_CONVERT, "convert f32, 16384 x 2048", X(16384, 2048), .n_in = 1, .in = {X(16384, 2048)}),          \
-        SPEED_MAP("a + c * b"), SPEED_MAP("silu(a) * b"), SPEED_MAP("a < b ? a : c"), SPEED_MAP("max(a, b) / c"),      \
-        SPEED_MAP1("sqrt(a)"), SPEED_MAP1("exp(a)"), SPEED_MAP1("log(a)"), SPEED_MAP1("sin(a)"),                       \
-        SPEED_MAP1("tanh(a)"), SPEED_MAP1("erf(a)"), SPEED_MAP1("softplus(a)"), SPEED_MAP1("floor(a)"),                \
+        SPEED_MAP("a + c * b"), SPEED(MAP("silu(a) * b", X(16384, 2048), X(16384, 2048), X(16384, 2048))),             \
+        SPEED_MAP("a < b ? a : c"), SPEED_MAP("max(a, b) / c"), SPEED_MAP1("sqrt(a)"), SPEED_MAP1("exp(a)"),           \
+        SPEED_MAP1("log(a)"), SPEED_MAP1("sin(a)"), SPEED_MAP1("tanh(a)"), SPEED_MAP1("erf(a)"),                       \
+        SPEED_MAP1("softplus(a)"), SPEED_MAP1("floor(a)"),                                                             \
         SPEED_OF(OP_UPSAMPLE, "upsample_nearest 512 to 1024, 64 channels", X(1, 1024, 1024, 64), .n_in = 1,            \
                  .in = {X(1, 512, 512, 64)}, .attr.upsample = {1024, 1024}),                                           \
         SPEED_OF(OP_CONCAT, "concat channels 65536 x 320 + 640", X(65536, 960), .n_in = 2,                             \

@@ -195,9 +195,17 @@ static void depthwise_result(const call *j, const tile_place *t, const int64_t a
         if (pixel < 0) continue;
         from[rows] = place_of(x, j->a->in[0], first + pixel, column);
         w[rows++] = (const float *)j->a->in[1] + tap * p->groups + column;
-        if (rows < TOGETHER) continue;
+        if (rows < TOGETHER || p->taps <= TOGETHER) continue;
         j->c->k->products_stored(sum, from, w, rows, type_of(x), (size_t)n);
         rows = 0;
+    }
+    if (p->taps <= TOGETHER && type_of(x) == j->c->op.out.dtype) {
+        const operand_desc *out = &j->c->op.out;
+        const float *bias = j->c->op.in[2].dtype ? (const float *)j->a->in[2] + column : NULL;
+        int64_t row = ((t->image * p->out[0] + at[0]) * p->out[1] + at[1]) * p->out[2] + at[2];
+        j->c->k->depthwise_row((char *)j->a->out + (size_t)(row * out->ld + column) * size_of(out->dtype), out->dtype,
+                               from, w, rows, bias, (size_t)n, j->c->past);
+        return;
     }
     if (rows) j->c->k->products_stored(sum, from, w, rows, type_of(x), (size_t)n);
     store_result(j, t->image, at, column, sum, n);
@@ -372,6 +380,28 @@ static void pool_pixel(const call *j, int64_t image, const int64_t at[3], int64_
     store_result(j, image, at, 0, sum, C);
 }
 
+/* How many results from `at` on, below end, have windows that lie inside their row. */
+static int64_t pool_whole(const plan *p, int64_t at, int64_t end)
+{
+    int64_t start = at * p->stride[2] - p->before[2], room = p->x[2] - p->kernel[2] - start;
+    return start < 0 || room < 0 ? 0 : min64(end - at, room / p->stride[2] + 1);
+}
+
+static void pool_run_of(const call *j, int64_t image, const int64_t at[3], int64_t n, int64_t first,
+                        const float *folded)
+{
+    const plan *p = j->p;
+    const operand_desc *out = &j->c->op.out;
+    int64_t C = columns_of(out), start = at[2] * p->stride[2] - p->before[2],
+            row = ((image * p->out[0] + at[0]) * p->out[1] + at[1]) * p->out[2] + at[2];
+    size_t step = (size_t)out->ld * size_of(out->dtype);
+    int most = j->c->op.attr.pool.kind == KILN_POOL_MAX;
+    float scale = most ? 1 : (float)(1 / window_count(p, at, (int)j->c->op.attr.pool.include_pad));
+    j->c->k->windows_row(most ? KILN_REDUCE_MAX : KILN_REDUCE_SUM, (char *)j->a->out + (size_t)row * step, out->dtype,
+                         step, folded + (start - first) * C, (size_t)p->stride[2], (size_t)p->kernel[2], scale,
+                         (size_t)n, (size_t)C, j->c->past);
+}
+
 /* Some results of one row, as many as the room for what they see allows. */
 static kiln_status pool_tile(void *arg, size_t index, unsigned slot, error *e)
 {
@@ -386,7 +416,14 @@ static kiln_status pool_tile(void *arg, size_t index, unsigned slot, error *e)
     (void)e;
     first = first > 0 ? first : 0, last = min64(last, p->x[2]);
     if (last > first) fold_window_rows(j, image, at, first, last - first, folded);
-    for (; at[2] < end; at[2]++) pool_pixel(j, image, at, first, folded, sum);
+    while (at[2] < end) {
+        int64_t whole = pool_whole(p, at[2], end);
+        if (whole)
+            pool_run_of(j, image, at, whole, first, folded);
+        else
+            pool_pixel(j, image, at, first, folded, sum);
+        at[2] += whole ? whole : 1;
+    }
     return KILN_OK;
 }
 

@@ -24,10 +24,14 @@
 #include <cpuid.h>
 #endif
 
+/* A result of which little is left in the caches when the next op reads it, as memcpy() has it. */
+enum { LARGE_BYTES = 32 << 20 };
+
 static struct {
     cpu_level level;
     int fast_bf16, lowered;
     unsigned slots;
+    int64_t large; /* bytes of a result that is stored past the caches */
 } machine;
 static pthread_once_t machine_once = PTHREAD_ONCE_INIT;
 
@@ -88,6 +92,8 @@ static void machine_init(void)
 {
     detect();
     choose(getenv("KILN_CPU_FEATURES"), getenv("KILN_CPU_GEMM"));
+    const char *large = getenv("KILN_CPU_PAST");
+    machine.large = large ? strtoll(large, NULL, 10) : LARGE_BYTES;
     long n = sysconf(_SC_NPROCESSORS_ONLN);
     machine.slots = n < 4 ? 4 : n > 64 ? 64 : (unsigned)n;
 }
@@ -127,17 +133,36 @@ const cpu_kernels *cpu_kernels_get(void)
     return &kernels_plain;
 }
 
-static cpu_kernels saturating;
-static pthread_once_t saturating_once = PTHREAD_ONCE_INIT;
-static void saturating_init(void)
+/* Ops that only pass through memory. */
+static int passes_through(op_kind kind)
 {
-    saturating = *cpu_kernels_get();
-    saturating.store = saturating.store_saturating;
+    switch (kind) {
+    case OP_CONV2D:
+    case OP_LINEAR:
+    case OP_ATTENTION:
+    case OP_MATMUL:
+    case OP_LINEAR_T:
+    case OP_GROUPED_LINEAR:
+    case OP_CUSTOM: return 0;
+    default: return 1;
+    }
 }
-const cpu_kernels *cpu_kernels_saturating(void)
+
+static cpu_kernels saturating, past;
+static pthread_once_t tables_once = PTHREAD_ONCE_INIT;
+static void tables_init(void)
 {
-    pthread_once(&saturating_once, saturating_init);
-    return &saturating;
+    saturating = past = *cpu_kernels_get();
+    saturating.store = saturating.store_saturating;
+    past.store = past.store_past, past.copy = past.copy_past;
+    past.transpose = past.transpose_past, past.transpose_half = past.transpose_half_past;
+}
+const cpu_kernels *cpu_kernels_for(const op_desc *op)
+{
+    pthread_once(&tables_once, tables_init);
+    if (op_saturates(op)) return &saturating;
+    int large = shape_count(&op->out.shape) >= machine.large / (int64_t)size_of(op->out.dtype);
+    return large && passes_through(op->kind) ? &past : cpu_kernels_get();
 }
 
 uint32_t cpu_gemm_type(uint32_t precision)
@@ -162,12 +187,21 @@ typedef struct {
     kiln_status status;
 } tile_job;
 
+/* What was stored past the caches is seen before the tile counts as done. */
+static void stores_done(void)
+{
+#if defined __x86_64__
+    __builtin_ia32_sfence();
+#endif
+}
+
 static void tile_worker(void *arg, size_t slot)
 {
     tile_job *j = arg;
     for (size_t i; !atomic_load(&j->failed) && (i = atomic_fetch_add(&j->next, 1)) < j->n;) {
         error own = {0};
         kiln_status status = j->fn(j->arg, i, (unsigned)slot, &own);
+        stores_done();
         if (status == KILN_OK) continue;
         pthread_mutex_lock(&j->lock);
         if (j->status == KILN_OK) j->status = error_set(j->e, status, "%s", own.message);
@@ -290,7 +324,7 @@ static kiln_status cpu_prepare_op(const op_desc *op, kernel **out, error *e)
     c->op = *op;
     for (uint32_t i = 0; i < op->n_in; i++) /* what is stored by blocks is f32 to the others */
         if (op->in[i].weight && dtype_is_block(op->in[i].dtype) && !reads_blocks(op, i)) c->op.in[i].dtype = KILN_F32;
-    c->k = op_saturates(op) ? cpu_kernels_saturating() : cpu_kernels_get();
+    c->k = cpu_kernels_for(op), c->past = c->k == &past;
     c->base = (kernel){.name = op_name(op->kind), .pack = pack_f32, .run = cpu_run, .free = cpu_free};
     for (uint32_t i = 0; i < op->n_in; i++) {
         if (!is_packed(&c->op.in[i])) continue;

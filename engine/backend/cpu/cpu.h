@@ -13,13 +13,14 @@
 typedef enum { CPU_PLAIN, CPU_AVX2, CPU_AVX512, CPU_AVX512_BF16, CPU_AMX } cpu_level;
 
 /* KILN_CPU_FEATURES=none|avx2|avx512|avx512bf16 in the environment lowers the level, KILN_CPU_GEMM=f32|bf16 sets
- * the type of GEMMs under bf16 precision. Read once; for tests and measurements. */
+ * the type of GEMMs under bf16 precision, KILN_CPU_PAST=BYTES how large results are that are stored past the caches.
+ * Read once; for tests and measurements. */
 cpu_level cpu_level_get(void);
 int cpu_level_lowered(void);
 const char *cpu_features(void);
 const cpu_kernels *cpu_kernels_get(void);
-/* The same, but for store(): f16 saturates. */
-const cpu_kernels *cpu_kernels_saturating(void);
+/* The same, as the op wants them: in f16 store() saturates, and what is larger than caches is stored past them. */
+const cpu_kernels *cpu_kernels_for(const op_desc *);
 /* The type in which GEMMs are computed under `precision`. KILN_F32 also for bf16 storage, where bf16 dot
  * products are the slower ones; see cpu.c. */
 uint32_t cpu_gemm_type(uint32_t precision);
@@ -33,6 +34,7 @@ struct cpu_kernel {
     kiln_status (*body)(const cpu_kernel *, const kernel_args *, error *);
     void *plan; /* the op's own; freed by plan_free */
     void (*plan_free)(void *);
+    int past;           /* the result is stored past the caches */
     uint32_t rows_kept; /* operands that are packed by rows.h: bits */
 };
 

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { CHUNK = 1024, TILE_ELEMENTS = 1 << 16 };
+enum { CHUNK = 1024, TOGETHER = 8, TILE_ELEMENTS = 1 << 16 };
 
 typedef struct {
     const cpu_kernel *c;
@@ -52,6 +52,16 @@ static void sum_columns(const call *j, int64_t first, int64_t column, size_t n)
 {
     const operand_desc *x = &j->c->op.in[0];
     float sums[CHUNK] = {0};
+    size_t step = (size_t)(j->inner * x->ld) * size_of(x->dtype),
+           step_to = (size_t)(j->inner * j->c->op.out.ld) * size_of(x->dtype);
+    if (type_of(x) == j->c->op.out.dtype && !x->weight && !j->c->op.attr.cumsum.reverse) {
+        for (int64_t i = 0; i < j->along; i += TOGETHER)
+            j->c->k->prefix_columns(result_at(j, first + i * j->inner, column), step_to,
+                                    place_of(x, j->a->in[0], first + i * j->inner, column), step, type_of(x), sums,
+                                    (size_t)min64(TOGETHER, j->along - i), j->c->op.attr.cumsum.exclusive != 0, n,
+                                    j->c->past);
+        return;
+    }
     for (int64_t i = 0; i < j->along; i++) {
         int64_t row = first + (j->c->op.attr.cumsum.reverse ? j->along - 1 - i : i) * j->inner;
         if (j->c->op.attr.cumsum.exclusive) j->c->k->store(result_at(j, row, column), j->c->op.out.dtype, sums, n);

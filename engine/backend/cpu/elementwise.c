@@ -13,6 +13,7 @@ enum { CHUNK = 1024, SHORT = 256, TILE_ELEMENTS = 1 << 16 };
 typedef struct {
     int64_t rows, columns, rows_per_tile;
     int64_t chunk; /* short where something is converted: its loads, sums and stores then overlap */
+    int half;      /* a kernel of rows of bf16 makes it */
     int flat;      /* operands are taken as one dense row cut into `columns` */
 } layout;
 
@@ -57,6 +58,53 @@ static void compute(const cpu_kernel *c, const kernel_args *a, int64_t row, int6
     if (ep->residual) fetch(c, a, c->op.n_in - 1, row, column, n, y), k->add(x, y, n);
 }
 
+/* All of the result, and of what it is made of, is bf16, and one kernel makes it. */
+static int is_half(const op_desc *op, const layout *l)
+{
+    if (op->epilogue.act || op->epilogue.residual || op->out.dtype != KILN_BF16) return 0;
+    for (uint32_t i = 0; i < op->n_in; i++)
+        if (type_of(&op->in[i]) != KILN_BF16) return 0;
+    if (op->kind == OP_ADD || op->kind == OP_MUL) return l->flat || columns_of(&op->in[1]) == columns_of(&op->out);
+    return op->kind == OP_ACT || op->kind == OP_AFFINE || op->kind == OP_GEGLU;
+}
+
+static void half_row(const cpu_kernel *c, void *to, const void *x, const void *y, size_t n)
+{
+    const op_desc *op = &c->op;
+    if (op->kind == OP_ACT)
+        c->k->act_half(to, x, op->attr.act.kind, n, c->past);
+    else if (op->kind == OP_AFFINE)
+        c->k->affine_half(to, x, op->attr.affine.scale, op->attr.affine.shift, n, c->past);
+    else
+        c->k->join_half(to, x, y,
+                        op->kind == OP_ADD   ? HALF_ADD
+                        : op->kind == OP_MUL ? HALF_MUL
+                                             : HALF_GEGLU,
+                        n, c->past);
+}
+
+/* Rows [first, last); of a flat one, elements. */
+static void half_rows(const cpu_kernel *c, const kernel_args *a, int64_t first, int64_t last)
+{
+    const op_desc *op = &c->op;
+    const layout *l = c->plan;
+    int64_t width = columns_of(&op->out);
+    if (l->flat) {
+        int64_t begin = first * l->columns, end = min64(shape_count(&op->out.shape), last * l->columns);
+        half_row(c, (uint16_t *)a->out + begin, (const uint16_t *)a->in[0] + begin,
+                 op->n_in > 1 ? (const uint16_t *)a->in[1] + begin : NULL, (size_t)(end - begin));
+        return;
+    }
+    for (int64_t r = first; r < last; r++) {
+        const char *y = op->kind == OP_GEGLU ? place_of(&op->in[0], a->in[0], r, width)
+                        : op->n_in > 1
+                            ? place_of(&op->in[1], a->in[1], broadcast_row(&op->out.shape, &op->in[1].shape, r), 0)
+                            : NULL;
+        int64_t from = op->kind == OP_GEGLU ? r : broadcast_row(&op->out.shape, &op->in[0].shape, r);
+        half_row(c, (uint16_t *)a->out + r * op->out.ld, place_of(&op->in[0], a->in[0], from, 0), y, (size_t)width);
+    }
+}
+
 static kiln_status tile(void *arg, size_t index, unsigned slot, error *e)
 {
     const cpu_kernel *c = ((call *)arg)->c;
@@ -67,6 +115,10 @@ static kiln_status tile(void *arg, size_t index, unsigned slot, error *e)
     (void)slot, (void)e;
     int64_t first = (int64_t)index * l->rows_per_tile, last = min64(l->rows, first + l->rows_per_tile);
     int64_t count = shape_count(&out->shape);
+    if (l->half) {
+        half_rows(c, a, first, last);
+        return KILN_OK;
+    }
     for (int64_t r = first; r < last; r++) {
         int64_t width = l->flat ? min64(l->columns, count - r * l->columns) : l->columns;
         for (int64_t col = 0; col < width; col += l->chunk) {
@@ -106,6 +158,7 @@ kiln_status cpu_prepare_elementwise(cpu_kernel *c, error *e)
     l->chunk = op->out.dtype == KILN_F32 ? CHUNK : SHORT;
     l->columns = l->flat ? l->chunk : columns_of(&op->out);
     l->rows = l->columns ? (l->flat ? (count + l->chunk - 1) / l->chunk : rows_of(&op->out)) : 0;
+    l->half = is_half(op, l) && columns_of(&op->in[0]) == columns_of(&op->out) * (op->kind == OP_GEGLU ? 2 : 1);
     l->rows_per_tile = l->columns >= TILE_ELEMENTS || !l->columns ? 1 : TILE_ELEMENTS / l->columns;
     return KILN_OK;
 }

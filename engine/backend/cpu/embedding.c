@@ -11,13 +11,20 @@ static void copy_row(const cpu_kernel *c, const kernel_args *a, int64_t to, int6
     int64_t D = columns_of(out);
     float row[CHUNK];
     row_form table = c->rows_kept & 1 ? rows_form(&c->op, 0) : (row_form){0};
+    char *row_to = (char *)a->out + (size_t)(to * out->ld) * size_of(out->dtype);
+    const char *row_from =
+        table.type ? (const char *)a->in[0] + (size_t)from * table.row_bytes : place_of(in, a->in[0], from, 0);
+    if ((table.type ? table.type : type_of(in)) == out->dtype) {
+        c->k->copy(row_to, row_from, (size_t)D * size_of(out->dtype));
+        return;
+    }
     for (int64_t i = 0; i < D; i += CHUNK) {
         size_t n = (size_t)min64(CHUNK, D - i);
         if (c->rows_kept & 1)
             row_form_read(c->k, &table, a->in[0], from, i, row, n);
         else
             c->k->load(row, place_of(in, a->in[0], from, i), type_of(in), n);
-        c->k->store((char *)a->out + (size_t)(to * out->ld + i) * size_of(out->dtype), out->dtype, row, n);
+        c->k->store(row_to + (size_t)i * size_of(out->dtype), out->dtype, row, n);
     }
 }
 
@@ -56,17 +63,20 @@ static kiln_status timestep(const cpu_kernel *c, const kernel_args *a, error *e)
 {
     const operand_desc *out = &c->op.out;
     int64_t dim = c->op.attr.timestep.dim, half = dim / 2, times = shape_count(&c->op.in[0].shape);
+    float *frequency = a->scratch, *row = frequency + half + 1;
     (void)e;
+    for (int64_t i = 0; i < half; i++) {
+        double exponent = -log(c->op.attr.timestep.max_period) * (double)i / ((double)half - c->op.attr.timestep.shift);
+        frequency[i] = (float)exp(exponent);
+    }
     for (int64_t n = 0; n < times; n++) {
         float t = ((const float *)a->in[0])[n];
         for (int64_t i = 0; i < dim; i++) {
-            double k = (double)(i % (half ? half : 1));
-            double exponent = -log(c->op.attr.timestep.max_period) * k / ((double)half - c->op.attr.timestep.shift);
-            double angle = (double)(t * (float)exp(exponent));
+            double angle = half ? (double)(t * frequency[i % half]) : 0;
             int cosine = (i < half) == (c->op.attr.timestep.cos_first != 0);
-            float v = i >= 2 * half ? 0 : (float)(cosine ? cos(angle) : sin(angle));
-            c->k->store((char *)a->out + (size_t)(n * out->ld + i) * size_of(out->dtype), out->dtype, &v, 1);
+            row[i] = i >= 2 * half ? 0 : (float)(cosine ? cos(angle) : sin(angle));
         }
+        c->k->store((char *)a->out + (size_t)(n * out->ld) * size_of(out->dtype), out->dtype, row, (size_t)dim);
     }
     return KILN_OK;
 }
@@ -75,6 +85,7 @@ kiln_status cpu_prepare_embedding(cpu_kernel *c, error *e)
 {
     const op_desc *op = &c->op;
     c->body = op->kind == OP_EMBEDDING ? embedding : op->kind == OP_GATHER ? gather : timestep;
+    if (op->kind == OP_TIMESTEP) c->base.scratch_bytes = (size_t)(2 * op->attr.timestep.dim + 1) * sizeof(float);
     if (op->kind == OP_EMBEDDING && op->in[0].weight) rows_keep(c, 0);
     if (op->kind != OP_TIMESTEP && (op->in[1].dtype != KILN_I32 || op->in[1].weight))
         return error_set(e, KILN_ERR_UNSUPPORTED, "%s: the ids must be i32 and not a weight", op_name(op->kind));

@@ -18,6 +18,11 @@ typedef struct cpu_kernels {
     void (*store)(void *dst, uint32_t dtype, const float *src, size_t n);
     /* In f16 what is beyond 65504 becomes 65504, with its sign; NaN stays. */
     void (*store_saturating)(void *dst, uint32_t dtype, const float *src, size_t n);
+    /* store(), and copies of bytes; *_past leave the caches to others: for results that are larger than those. Another
+     * thread sees them after an sfence. */
+    void (*store_past)(void *dst, uint32_t dtype, const float *src, size_t n);
+    void (*copy)(void *to, const void *from, size_t bytes);
+    void (*copy_past)(void *to, const void *from, size_t bytes);
     /* x = act(x). exp within 2 ulp; erf within 1.5e-7 absolute (Abramowitz and Stegun 7.1.26). */
     void (*act)(float *x, uint32_t act, size_t n);
     void (*geglu)(float *value, const float *gate, size_t n); /* value *= gelu(gate)          */
@@ -46,6 +51,13 @@ typedef struct cpu_kernels {
     void (*transpose)(float *dst, size_t ldd, const float *src, size_t lds, size_t rows, size_t columns);
     /* The same for 16-bit elements. */
     void (*transpose_half)(uint16_t *dst, size_t ldd, const uint16_t *src, size_t lds, size_t rows, size_t columns);
+    /* Both past the caches. */
+    void (*transpose_past)(float *dst, size_t ldd, const float *src, size_t lds, size_t rows, size_t columns);
+    void (*transpose_half_past)(uint16_t *dst, size_t ldd, const uint16_t *src, size_t lds, size_t rows,
+                                size_t columns);
+    /* Of 16 rows of bf16, ld apart: the places of the 8 greatest of each, [16][8], greatest first, in the order of
+     * order_keys(); columns from 8 to 65535. */
+    void (*top_eight)(uint16_t *place, const uint16_t *x, size_t ld, size_t columns, uint32_t flip);
     /* Winograd F(4x4,3x3) over n channels, a multiple of 16. input: 6x6 pixels of f32 or bf16 -> 36 x n, ldv apart.
      * weight: 9 x n, lds apart -> 36 x n, ldu apart. output: 36 x n, ldm apart -> 16 pixels x n, dense. */
     void (*winograd_input)(float *v, size_t ldv, const void *const pixel[36], uint32_t dtype, size_t n);
@@ -59,16 +71,8 @@ typedef struct cpu_kernels {
     /* n pairs are turned: (a[i], b[i]), or (x[2i], x[2i+1]). */
     void (*rope_halves)(float *a, float *b, const float *cosine, const float *sine, size_t n);
     void (*rope_pairs)(float *x, const float *cosine, const float *sine, size_t n);
-    /* Column by column, row after row: acc = acc + x, or what else SUM, L2 (squares), MAX, MIN, PROD of kiln_reduce do.
-     * fold_row: all of a row. NaN stays. */
-    void (*fold)(uint32_t kind, float *acc, const float *const *x, size_t rows, size_t n);
+    /* All of a row: the sum, or what else SUM, L2 (squares), MAX, MIN, PROD of kiln_reduce do. NaN stays. */
     float (*fold_row)(uint32_t kind, const float *x, size_t n);
-    /* Column by column: where x is better than `best` (NaN is better than numbers), it takes its place, and the row's
-     * number, `at` and on. */
-    void (*fold_place)(uint32_t least, float *best, float *place, const float *const *x, size_t rows, float at,
-                       size_t n);
-    /* Column by column: total is the sum of e^(x - top) of what came, top the greatest of it. */
-    void (*fold_exp)(float *top, float *total, const float *const *x, size_t rows, size_t n);
     size_t (*find)(const float *x, float v, size_t n);                        /* the first that is v or NaN; n: none */
     void (*shift_row)(float *to, const float *x, float a, float b, size_t n); /* to = (x - a) - b */
     /* sum() and squares() of up to 4 rows, `ld` apart; layer_row: x = (x - mean) (factor gain) + bias, or NULL */
@@ -95,15 +99,60 @@ typedef struct cpu_kernels {
     void (*weigh_stored)(float *to, size_t ld, size_t m, const float *w, size_t ldw, const void *const *x, size_t rows,
                          uint32_t type, size_t n);
     void (*axpy)(float *to, const float *x, float w, size_t n); /* to += w x */
-    /* Rows x as they are stored, f32, bf16 or f16, row after row: to += x[r] w[r]; acc = acc + x[r], or its maximum. */
+    /* Rows x as they are stored, f32, bf16 or f16, row after row, column by column: to += x[r] w[r]; acc = acc + x[r],
+     * or as fold_row; where x is better than `best` (NaN is better than numbers), it takes its place, and the row's
+     * number, `at` and on; total is the sum of e^(x - top) of what came, top the greatest of it. */
     void (*products_stored)(float *to, const void *const *x, const float *const *w, size_t rows, uint32_t type,
                             size_t n);
     void (*fold_stored)(uint32_t kind, float *acc, const void *const *x, size_t rows, uint32_t type, size_t n);
+    void (*fold_place_stored)(uint32_t least, float *best, float *place, const void *const *x, size_t rows,
+                              uint32_t type, float at, size_t n);
+    void (*fold_exp_stored)(float *top, float *total, const void *const *x, size_t rows, uint32_t type, size_t n);
+    float (*fold_row_stored)(uint32_t kind, const void *x, uint32_t type, size_t n); /* fold_row */
     /* Pixels of `channels` numbers, in a row; `step` bytes from one of the result to the next, stored in `type`: pixel
      * o is the sum over k < most of weight[o most + k] times pixel place[o most + k]. */
     void (*blend_row)(void *to, uint32_t type, size_t step, const float *row, const int32_t *place, const float *weight,
-                      size_t most, size_t pixels, size_t channels);
+                      size_t most, size_t pixels, size_t channels, int past);
+
+    /* ---- results that are stored in bf16 (kernels_short.h), past the caches or not ---- */
+    int (*map_short)(uint32_t op, float *to, const float *a, size_t n); /* map(); 0: has none of this operation */
+    /* x and y are bf16, as is what `to` gets. */
+    void (*act_half)(void *to, const void *x, uint32_t act, size_t n, int past);
+    void (*join_half)(void *to, const void *x, const void *y, uint32_t how, size_t n, int past); /* HALF_ADD .. */
+    void (*affine_half)(void *to, const void *x, float scale, float shift, size_t n, int past);
+    void (*shift_half)(void *to, const void *x, float a, float b, size_t n, int past); /* (x - a) - b */
+    /* act(x scale + shift), act none or SILU */
+    void (*normalise_half)(void *to, const void *x, const float *scale, const float *shift, uint32_t act, size_t n,
+                           int past);
+    float (*exp_half)(float *to, const void *x, float base, size_t n);               /* exp_row; to or NULL */
+    void (*store_scaled)(void *to, const float *x, float scale, size_t n, int past); /* of floats */
+    /* Of floats: layer_row(); norm_row() and modulate(), more: gain, bias, scale, shift or NULL. n numbers of
+     * bf16 at `next` are fetched meanwhile. */
+    void (*layer_half)(void *to, const float *x, float mean, float factor, const float *gain, const float *bias,
+                       const void *next, size_t n, int past);
+    void (*norm_half)(void *to, const float *x, float mean, float factor, const float *const more[4], const void *next,
+                      size_t n, int past);
+    /* n pairs */
+    void (*rope_pairs_half)(void *to, const void *x, const float *cosine, const float *sine, size_t n, int past);
+    void (*rope_halves_half)(void *to, const void *x, const float *cosine, const float *sine, size_t n, int past);
+    /* `count` groups of n numbers, one after the other: fold_row() of each, SUM or L2 */
+    void (*fold_groups)(uint32_t kind, float *to, const float *x, size_t n, size_t count);
+    /* Rows x as they are stored in `type`, as the result is, `step` bytes apart: sums += x, row after row, and the row
+     * of the result is sums, after that or before it. */
+    void (*prefix_columns)(void *to, size_t step_to, const void *x, size_t step, uint32_t type, float *sums,
+                           size_t rows, int before, size_t n, int past);
+    /* Pixels of `channels` floats in a row: result o, `step` bytes apart, is the greatest of pixels o stride and the
+     * `window` - 1 behind it, or (SUM) their sum times scale. */
+    void (*windows_row)(uint32_t kind, void *to, uint32_t type, size_t step, const float *x, size_t stride,
+                        size_t window, float scale, size_t pixels, size_t channels, int past);
+    /* The sum of x[r] w[r], row after row, plus bias or NULL; x and the result are stored in `type`. */
+    void (*depthwise_row)(void *to, uint32_t type, const void *const *x, const float *const *w, size_t rows,
+                          const float *bias, size_t n, int past);
+    /* n numbers of kiln_random from number `first` on: those of philox_4x32.h */
+    void (*random_row)(uint32_t kind, float *to, uint64_t seed, uint64_t offset, uint64_t first, size_t n);
 } cpu_kernels;
+
+enum { HALF_ADD, HALF_MUL, HALF_GEGLU }; /* x + y, x y, x gelu(y) */
 
 extern const cpu_kernels kernels_plain, kernels_avx2, kernels_avx512, kernels_avx512bf16;
 

@@ -7,9 +7,17 @@
 
 INLINE vf widen(const uint16_t *p)
 {
+#if LANES == 16 /* what a compiler makes of the conversion is four instructions */
+    __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)p));
+    return (vf)_mm512_slli_epi32(wide, 16);
+#elif LANES == 8
+    __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)p));
+    return (vf)_mm256_slli_epi32(wide, 16);
+#else
     vh h;
     memcpy(&h, p, sizeof h);
     return (vf)(__builtin_convertvector(h, vu) << 16);
+#endif
 }
 /* bf16 in the upper halves. */
 INLINE vu rounded(vf x)
@@ -23,7 +31,7 @@ INLINE vh narrow(vf x) { return __builtin_convertvector(rounded(x) >> 16, vh); }
 
 #if LANES == 16
 /* Two vectors at once. The instruction takes subnormals for 0. */
-INLINE void narrow_two(uint16_t *to, vf a, vf b)
+INLINE __m512i narrowed_two(vf a, vf b)
 {
 #ifdef __AVX512BF16__
     enum { SUBNORMAL = 0x20 };
@@ -31,17 +39,16 @@ INLINE void narrow_two(uint16_t *to, vf a, vf b)
                                           _mm512_fpclass_ps_mask((__m512)b, SUBNORMAL)),
                          0)) {
         vh low = narrow(a), high = narrow(b);
-        memcpy(to, &low, sizeof low), memcpy(to + LANES, &high, sizeof high);
-        return;
+        return _mm512_inserti64x4(_mm512_castsi256_si512((__m256i)low), (__m256i)high, 1);
     }
-    __m512bh h = _mm512_cvtne2ps_pbh((__m512)b, (__m512)a);
-    memcpy(to, &h, sizeof h);
+    return (__m512i)_mm512_cvtne2ps_pbh((__m512)b, (__m512)a);
 #else
     const __m512i order = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
     __m512i h = _mm512_packus_epi32((__m512i)(rounded(a) >> 16), (__m512i)(rounded(b) >> 16));
-    _mm512_storeu_si512(to, _mm512_permutexvar_epi64(order, h));
+    return _mm512_permutexvar_epi64(order, h);
 #endif
 }
+INLINE void narrow_two(uint16_t *to, vf a, vf b) { _mm512_storeu_si512(to, narrowed_two(a, b)); }
 #endif
 
 /* ---- f16 ---- */
@@ -82,6 +89,15 @@ INLINE void narrow_f16(uint16_t *to, vf x)
 
 enum { AHEAD = 4096 }; /* bytes */
 
+static void load_f32(float *dst, const float *p, size_t n)
+{
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        __builtin_prefetch((const char *)(p + i) + AHEAD);
+        put(dst + i, get(p + i));
+    }
+    for (; i < n; i++) dst[i] = p[i];
+}
 static void load_bf16(float *dst, const uint16_t *p, size_t n)
 {
     size_t i = 0;
@@ -105,7 +121,7 @@ static void load_f16(float *dst, const uint16_t *p, size_t n)
 static void load(float *dst, const void *src, uint32_t dtype, size_t n)
 {
     if (dtype == KILN_F32)
-        memcpy(dst, src, n * sizeof(float));
+        load_f32(dst, src, n);
     else if (dtype == KILN_BF16)
         load_bf16(dst, src, n);
     else if (dtype == KILN_F16)
@@ -159,3 +175,85 @@ static void store_saturating(void *dst, uint32_t dtype, const float *src, size_t
     }
     for (; i < n; i++) p[i] = f16_from_f32(src[i] > 65504.0f ? 65504.0f : src[i] < -65504.0f ? -65504.0f : src[i]);
 }
+
+/* ---- past the caches: a large result is read by nobody before it has left them ---- */
+
+enum { CACHE_LINE = 64 };
+
+static void copy(void *to, const void *from, size_t bytes) { memcpy(to, from, bytes); }
+
+/* Bytes from p to where a line begins. */
+INLINE size_t to_line(const void *p) { return (size_t)(0 - (uintptr_t)p) % CACHE_LINE; }
+
+#if LANES < 8
+static void store_past(void *dst, uint32_t dtype, const float *src, size_t n) { store(dst, dtype, src, n); }
+static void copy_past(void *to, const void *from, size_t bytes) { memcpy(to, from, bytes); }
+#else
+/* The line at `to`, from 16 or 32 floats. */
+INLINE void line_past(void *to, const uint32_t dtype, const float *src)
+{
+#if LANES == 16
+    __m512i *line = (__m512i *)to;
+    if (dtype == KILN_F32)
+        _mm512_stream_si512(line, (__m512i)get(src));
+    else if (dtype == KILN_BF16)
+        _mm512_stream_si512(line, narrowed_two(get(src), get(src + LANES)));
+    else {
+        uint16_t half[2 * LANES];
+        narrow_f16(half, get(src)), narrow_f16(half + LANES, get(src + LANES));
+        _mm512_stream_si512(line, _mm512_loadu_si512(half));
+    }
+#else
+    for (size_t i = 0; i < (dtype == KILN_F32 ? 2 : 4); i++) {
+        uint16_t half[LANES];
+        vh h;
+        if (dtype == KILN_F32) {
+            _mm256_stream_ps((float *)to + i * LANES, (__m256)get(src + i * LANES));
+            continue;
+        }
+        if (dtype == KILN_BF16)
+            h = narrow(get(src + i * LANES)), memcpy(half, &h, sizeof half);
+        else
+            narrow_f16(half, get(src + i * LANES));
+        _mm_stream_si128((__m128i *)to + i, _mm_loadu_si128((const __m128i *)(const void *)half));
+    }
+#endif
+}
+
+INLINE void store_past_as(const uint32_t dtype, char *to, const float *src, size_t n)
+{
+    const size_t size = dtype == KILN_F32 ? 4 : 2, each = CACHE_LINE / size;
+    size_t head = to_line(to) / size, i = 0;
+    if (n < head + each) {
+        store(to, dtype, src, n);
+        return;
+    }
+    if (head) store(to, dtype, src, head);
+    for (i = head; i + each <= n; i += each) line_past(to + i * size, dtype, src + i);
+    if (i < n) store(to + i * size, dtype, src + i, n - i);
+}
+static void store_past(void *dst, uint32_t dtype, const float *src, size_t n)
+{
+    switch (dtype) {
+    case KILN_F32: store_past_as(KILN_F32, dst, src, n); break;
+    case KILN_BF16: store_past_as(KILN_BF16, dst, src, n); break;
+    case KILN_F16: store_past_as(KILN_F16, dst, src, n); break;
+    default: store(dst, dtype, src, n); break;
+    }
+}
+
+static void copy_past(void *to, const void *from, size_t bytes)
+{
+    size_t i = to_line(to);
+    if (bytes < i + CACHE_LINE) {
+        memcpy(to, from, bytes);
+        return;
+    }
+    if (i) memcpy(to, from, i);
+    for (; i + CACHE_LINE <= bytes; i += CACHE_LINE) {
+        __builtin_prefetch((const char *)from + i + AHEAD);
+        line_past((char *)to + i, KILN_F32, (const float *)(const void *)((const char *)from + i));
+    }
+    if (i < bytes) memcpy((char *)to + i, (const char *)from + i, bytes - i);
+}
+#endif

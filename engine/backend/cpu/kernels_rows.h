@@ -124,36 +124,34 @@ INLINE float fold_start(uint32_t kind)
                                       : 0.0f;
 }
 
-INLINE void fold_as(const uint32_t kind, float *acc, const float *const *x, size_t rows, size_t n)
+/* f32, bf16 or f16, the first n < LANES of them or all. */
+INLINE vf get_as(const uint32_t type, const void *p, size_t i, size_t n)
 {
-    ROWS_LOOP(n, {
-        vf v = get_any(acc + i, left);
-        for (size_t r = 0; r < rows; r++) v = folded(kind, v, get_any(x[r] + i, left));
-        put_any(acc + i, v, left);
-    });
-}
-static void fold(uint32_t kind, float *acc, const float *const *x, size_t rows, size_t n)
-{
-    switch (kind) {
-    case KILN_REDUCE_MAX: fold_as(KILN_REDUCE_MAX, acc, x, rows, n); break;
-    case KILN_REDUCE_MIN: fold_as(KILN_REDUCE_MIN, acc, x, rows, n); break;
-    case KILN_REDUCE_PROD: fold_as(KILN_REDUCE_PROD, acc, x, rows, n); break;
-    case KILN_REDUCE_L2: fold_as(KILN_REDUCE_L2, acc, x, rows, n); break;
-    default: fold_as(KILN_REDUCE_SUM, acc, x, rows, n); break;
-    }
+    const uint16_t *half = (const uint16_t *)p + i;
+    if (type == KILN_F32) return get_any((const float *)p + i, n);
+    if (n >= LANES) return type == KILN_BF16 ? widen(half) : widen_f16(half);
+    uint16_t part[LANES] = {0};
+    for (size_t k = 0; k < n; k++) part[k] = half[k];
+    return type == KILN_BF16 ? widen(part) : widen_f16(part);
 }
 
-INLINE float fold_row_as(const uint32_t kind, const float *x, size_t n)
+INLINE float fold_row_as(const uint32_t kind, const uint32_t type, const void *x, size_t n)
 {
     const uint32_t join = kind == KILN_REDUCE_L2 ? KILN_REDUCE_SUM : kind;
     vf acc[4] = {splat(fold_start(kind)), splat(fold_start(kind)), splat(fold_start(kind)), splat(fold_start(kind))};
     size_t i = 0;
-    for (; i + 4 * LANES <= n; i += 4 * LANES)
-        for (int k = 0; k < 4; k++) acc[k] = folded(kind, acc[k], get(x + i + (size_t)k * LANES));
-    for (; i + LANES <= n; i += LANES) acc[0] = folded(kind, acc[0], get(x + i));
+    for (; i + 4 * LANES <= n; i += 4 * LANES) {
+        __builtin_prefetch((const char *)x + i * (type == KILN_F32 ? 4 : 2) + AHEAD);
+        if (type == KILN_F32) __builtin_prefetch((const char *)x + i * 4 + 2 * LANES * 4 + AHEAD);
+        UNROLL for (int k = 0; k < 4; k++) acc[k] = folded(kind, acc[k], get_as(type, x, i + (size_t)k * LANES, LANES));
+    }
+    for (; i + LANES <= n; i += LANES) acc[0] = folded(kind, acc[0], get_as(type, x, i, LANES));
     acc[0] = folded(join, folded(join, acc[0], acc[1]), folded(join, acc[2], acc[3]));
     vf last = splat(fold_start(kind));
-    if (i < n) memcpy(&last, x + i, (n - i) * sizeof *x);
+    if (i < n) {
+        vf part = get_as(type, x, i, n - i);
+        for (size_t k = 0; k < n - i; k++) last[k] = part[k];
+    }
     acc[0] = kind == KILN_REDUCE_L2 ? VFMA(last, last, acc[0]) : folded(kind, acc[0], last);
 #if LANES > 8
     acc[0] = folded(join, acc[0], TURN(acc[0], 8));
@@ -164,30 +162,24 @@ INLINE float fold_row_as(const uint32_t kind, const float *x, size_t n)
     acc[0] = folded(join, acc[0], TURN(acc[0], 2));
     return folded(join, acc[0], TURN(acc[0], 1))[0];
 }
-static float fold_row(uint32_t kind, const float *x, size_t n)
+INLINE float fold_row_of(const uint32_t type, uint32_t kind, const void *x, size_t n)
 {
     switch (kind) {
-    case KILN_REDUCE_MAX: return fold_row_as(KILN_REDUCE_MAX, x, n);
-    case KILN_REDUCE_MIN: return fold_row_as(KILN_REDUCE_MIN, x, n);
-    case KILN_REDUCE_PROD: return fold_row_as(KILN_REDUCE_PROD, x, n);
-    case KILN_REDUCE_L2: return fold_row_as(KILN_REDUCE_L2, x, n);
-    default: return fold_row_as(KILN_REDUCE_SUM, x, n);
+    case KILN_REDUCE_MAX: return fold_row_as(KILN_REDUCE_MAX, type, x, n);
+    case KILN_REDUCE_MIN: return fold_row_as(KILN_REDUCE_MIN, type, x, n);
+    case KILN_REDUCE_PROD: return fold_row_as(KILN_REDUCE_PROD, type, x, n);
+    case KILN_REDUCE_L2: return fold_row_as(KILN_REDUCE_L2, type, x, n);
+    default: return fold_row_as(KILN_REDUCE_SUM, type, x, n);
     }
 }
-
-static void fold_place(uint32_t least, float *best, float *place, const float *const *x, size_t rows, float at,
-                       size_t n)
+static float fold_row(uint32_t kind, const float *x, size_t n) { return fold_row_of(KILN_F32, kind, x, n); }
+static float fold_row_stored(uint32_t kind, const void *x, uint32_t type, size_t n)
 {
-    ROWS_LOOP(n, {
-        vf b = get_any(best + i, left);
-        vf p = get_any(place + i, left);
-        for (size_t r = 0; r < rows; r++) {
-            vf v = get_any(x[r] + i, left);
-            vi better = ~visnan(b) & (visnan(v) | (least ? v < b : v > b));
-            b = pick(better, v, b), p = pick(better, splat(at + (float)r), p);
-        }
-        put_any(best + i, b, left), put_any(place + i, p, left);
-    });
+    switch (type) {
+    case KILN_F32: return fold_row_of(KILN_F32, kind, x, n);
+    case KILN_BF16: return fold_row_of(KILN_BF16, kind, x, n);
+    default: return fold_row_of(KILN_F16, kind, x, n);
+    }
 }
 
 /* The first of n numbers that is v or NaN; n: none is. */
@@ -204,19 +196,6 @@ static size_t find(const float *x, float v, size_t n)
 
 /* exp is that of 0 for what is infinite: the caller looks at the greatest first. */
 INLINE vf finite_base(vf top) { return pick(vabs(top) == splat(INFINITY), splat(0), top); }
-
-static void fold_exp(float *top, float *total, const float *const *x, size_t rows, size_t n)
-{
-    ROWS_LOOP(n, {
-        vf before = get_any(top + i, left);
-        vf now = before;
-        for (size_t r = 0; r < rows; r++) now = vmost(now, get_any(x[r] + i, left));
-        vf base = finite_base(now);
-        vf s = get_any(total + i, left) * vexp(before - base);
-        for (size_t r = 0; r < rows; r++) s += vexp(get_any(x[r] + i, left) - base);
-        put_any(top + i, now, left), put_any(total + i, s, left);
-    });
-}
 
 static float exp_row(float *to, const float *x, float base, size_t n)
 {
@@ -311,17 +290,6 @@ static void prefix_row(float *to, const float *x, double *carry, size_t n)
 }
 
 /* ---- rows as they are stored ---- */
-
-/* f32, bf16 or f16, the first n < LANES of them or all. */
-INLINE vf get_as(const uint32_t type, const void *p, size_t i, size_t n)
-{
-    const uint16_t *half = (const uint16_t *)p + i;
-    if (type == KILN_F32) return get_any((const float *)p + i, n);
-    if (n >= LANES) return type == KILN_BF16 ? widen(half) : widen_f16(half);
-    uint16_t part[LANES] = {0};
-    for (size_t k = 0; k < n; k++) part[k] = half[k];
-    return type == KILN_BF16 ? widen(part) : widen_f16(part);
-}
 
 enum { SIDE_BY_SIDE = 4 };
 
@@ -419,6 +387,7 @@ INLINE void moments_as(const uint32_t type, float *total, float *square, const v
         vf o = get_any(origin + i, left);
         for (size_t r = 0; r < rows; r++) {
             vf d = get_as(type, x[r], i, left) - o;
+            __builtin_prefetch((const char *)x[r] + i * (type == KILN_F32 ? 4 : 2) + AHEAD);
             s += d, q += d * d;
         }
         put_any(total + i, s, left), put_any(square + i, q, left);
@@ -454,21 +423,44 @@ static void products_stored(float *to, const void *const *x, const float *const 
     }
 }
 
-INLINE void fold_stored_as(const uint32_t kind, const uint32_t type, float *acc, const void *const *x, size_t rows,
-                           size_t n)
+/* Bytes to the rows that come after these, which lie as far from each other. */
+INLINE ptrdiff_t next_rows(const void *const *x, size_t rows)
 {
+    return rows > 1 ? (ptrdiff_t)rows * ((const char *)x[1] - (const char *)x[0]) : AHEAD;
+}
+
+enum { FOLDED = 8 }; /* rows that are folded together as a rule */
+
+INLINE void fold_stored_as(const uint32_t kind, const uint32_t type, float *acc, const void *const *x,
+                           const size_t rows, size_t n)
+{
+    const ptrdiff_t next = next_rows(x, rows);
     ROWS_LOOP(n, {
         vf v = get_any(acc + i, left);
-        for (size_t r = 0; r < rows; r++) v = folded(kind, v, get_as(type, x[r], i, left));
+        UNROLL for (size_t r = 0; r < rows; r++)
+        {
+            __builtin_prefetch((const char *)x[r] + next + i * (type == KILN_F32 ? 4 : 2));
+            v = folded(kind, v, get_as(type, x[r], i, left));
+        }
         put_any(acc + i, v, left);
     });
 }
+INLINE void fold_kind(const uint32_t kind, const uint32_t type, float *acc, const void *const *x, size_t rows, size_t n)
+{
+    if (rows == FOLDED)
+        fold_stored_as(kind, type, acc, x, FOLDED, n);
+    else
+        fold_stored_as(kind, type, acc, x, rows, n);
+}
 INLINE void fold_typed(const uint32_t type, uint32_t kind, float *acc, const void *const *x, size_t rows, size_t n)
 {
-    if (kind == KILN_REDUCE_MAX)
-        fold_stored_as(KILN_REDUCE_MAX, type, acc, x, rows, n);
-    else
-        fold_stored_as(KILN_REDUCE_SUM, type, acc, x, rows, n);
+    switch (kind) {
+    case KILN_REDUCE_MAX: fold_kind(KILN_REDUCE_MAX, type, acc, x, rows, n); break;
+    case KILN_REDUCE_MIN: fold_kind(KILN_REDUCE_MIN, type, acc, x, rows, n); break;
+    case KILN_REDUCE_PROD: fold_kind(KILN_REDUCE_PROD, type, acc, x, rows, n); break;
+    case KILN_REDUCE_L2: fold_kind(KILN_REDUCE_L2, type, acc, x, rows, n); break;
+    default: fold_kind(KILN_REDUCE_SUM, type, acc, x, rows, n); break;
+    }
 }
 static void fold_stored(uint32_t kind, float *acc, const void *const *x, size_t rows, uint32_t type, size_t n)
 {
@@ -476,6 +468,45 @@ static void fold_stored(uint32_t kind, float *acc, const void *const *x, size_t 
     case KILN_F32: fold_typed(KILN_F32, kind, acc, x, rows, n); break;
     case KILN_BF16: fold_typed(KILN_BF16, kind, acc, x, rows, n); break;
     default: fold_typed(KILN_F16, kind, acc, x, rows, n); break;
+    }
+}
+
+/* Where v is better than b, it takes its place. */
+INLINE void take_better(const uint32_t least, vf *b, vf *p, vf v, float place)
+{
+#if LANES == 16
+    __mmask16 better = least ? _mm512_cmp_ps_mask((__m512)v, (__m512)*b, _CMP_LT_OQ)
+                             : _mm512_cmp_ps_mask((__m512)v, (__m512)*b, _CMP_GT_OQ);
+    better |= _mm512_mask_cmp_ps_mask(_mm512_cmp_ps_mask((__m512)v, (__m512)v, _CMP_UNORD_Q), (__m512)*b, (__m512)*b,
+                                      _CMP_ORD_Q);
+    *b = (vf)_mm512_mask_mov_ps((__m512)*b, better, (__m512)v);
+    *p = (vf)_mm512_mask_mov_ps((__m512)*p, better, (__m512)splat(place));
+#else
+    vi better = ~visnan(*b) & (visnan(v) | (least ? v < *b : v > *b));
+    *b = pick(better, v, *b), *p = pick(better, splat(place), *p);
+#endif
+}
+INLINE void fold_place_as(const uint32_t type, const uint32_t least, float *best, float *place, const void *const *x,
+                          size_t rows, float at, size_t n)
+{
+    const ptrdiff_t next = next_rows(x, rows);
+    ROWS_LOOP(n, {
+        vf b = get_any(best + i, left);
+        vf p = get_any(place + i, left);
+        for (size_t r = 0; r < rows; r++) {
+            __builtin_prefetch((const char *)x[r] + next + i * (type == KILN_F32 ? 4 : 2));
+            take_better(least, &b, &p, get_as(type, x[r], i, left), at + (float)r);
+        }
+        put_any(best + i, b, left), put_any(place + i, p, left);
+    });
+}
+static void fold_place_stored(uint32_t least, float *best, float *place, const void *const *x, size_t rows,
+                              uint32_t type, float at, size_t n)
+{
+    switch (type) {
+    case KILN_F32: fold_place_as(KILN_F32, least, best, place, x, rows, at, n); break;
+    case KILN_BF16: fold_place_as(KILN_BF16, least, best, place, x, rows, at, n); break;
+    default: fold_place_as(KILN_F16, least, best, place, x, rows, at, n); break;
     }
 }
 
@@ -495,43 +526,6 @@ INLINE void put_as(const uint32_t type, void *p, vf v, size_t n)
         memcpy(p, part, sizeof part);
     else
         for (size_t k = 0; k < n; k++) ((uint16_t *)p)[k] = part[k];
-}
-
-INLINE vf blended(const float *row, const int32_t *place, const float *weight, size_t most, size_t channels, size_t n)
-{
-    vf sum = {0};
-    for (size_t k = 0; k < most; k++) sum = VFMA(get_any(row + (size_t)place[k] * channels, n), splat(weight[k]), sum);
-    return sum;
-}
-
-/* Pixel o of the result: the sum over k of weight[o most + k] times pixel place[o most + k] of a row of pixels. */
-INLINE void blend_as(const uint32_t type, char *to, size_t step, const float *row, const int32_t *place,
-                     const float *weight, size_t most, size_t pixels, size_t channels)
-{
-    for (size_t o = 0; o < pixels; o++, to += step, place += most, weight += most) {
-        size_t i = 0;
-#if LANES == 16
-        for (; type == KILN_BF16 && i + 2 * LANES <= channels; i += 2 * LANES)
-            narrow_two((uint16_t *)(void *)to + i, blended(row + i, place, weight, most, channels, LANES),
-                       blended(row + i + LANES, place, weight, most, channels, LANES));
-#endif
-        for (; i + LANES <= channels; i += LANES)
-            put_as(type, to + i * (type == KILN_F32 ? 4 : 2), blended(row + i, place, weight, most, channels, LANES),
-                   LANES);
-        size_t left = channels - i;
-        if (left)
-            put_as(type, to + i * (type == KILN_F32 ? 4 : 2), blended(row + i, place, weight, most, channels, left),
-                   left);
-    }
-}
-static void blend_row(void *to, uint32_t type, size_t step, const float *row, const int32_t *place, const float *weight,
-                      size_t most, size_t pixels, size_t channels)
-{
-    switch (type) {
-    case KILN_F32: blend_as(KILN_F32, to, step, row, place, weight, most, pixels, channels); break;
-    case KILN_BF16: blend_as(KILN_BF16, to, step, row, place, weight, most, pixels, channels); break;
-    default: blend_as(KILN_F16, to, step, row, place, weight, most, pixels, channels); break;
-    }
 }
 
 /* ---- order ---- */

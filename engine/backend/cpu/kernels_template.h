@@ -452,7 +452,7 @@ static void transpose_four(float *dst, size_t ldd, const float *src, size_t lds)
     *(four *)(void *)(dst + 2 * ldd) = (four){g[0], g[1], h[0], h[1]};
     *(four *)(void *)(dst + 3 * ldd) = (four){g[2], g[3], h[2], h[3]};
 }
-static void transpose(float *dst, size_t ldd, const float *src, size_t lds, size_t rows, size_t columns)
+static void transpose_fours(float *dst, size_t ldd, const float *src, size_t lds, size_t rows, size_t columns)
 {
     enum { SIDE = 16 };
     size_t whole_rows = rows / 4 * 4, whole_columns = columns / 4 * 4;
@@ -493,7 +493,7 @@ static void transpose_eight(uint16_t *dst, size_t ldd, const uint16_t *src, size
     for (int i = 0; i < 8; i++) *(half8 *)(void *)(dst + (size_t)i * ldd) = (half8)out[i];
 }
 
-static void transpose_half(uint16_t *dst, size_t ldd, const uint16_t *src, size_t lds, size_t rows, size_t columns)
+static void transpose_eights(uint16_t *dst, size_t ldd, const uint16_t *src, size_t lds, size_t rows, size_t columns)
 {
     size_t whole_rows = rows / 8 * 8, whole_columns = columns / 8 * 8;
     for (size_t c = 0; c < whole_columns; c += 8)
@@ -502,7 +502,15 @@ static void transpose_half(uint16_t *dst, size_t ldd, const uint16_t *src, size_
         for (size_t r = c < whole_columns ? whole_rows : 0; r < rows; r++) dst[c * ldd + r] = src[r * lds + c];
 }
 
+#include "backend/cpu/kernels_turn.h"
+
 #include "backend/cpu/kernels_rows.h"
+
+#include "backend/cpu/kernels_short.h"
+
+#include "backend/cpu/kernels_stored.h"
+
+#include "backend/cpu/kernels_random.h"
 
 #include "backend/cpu/kernels_blocks.h"
 
@@ -597,6 +605,9 @@ const cpu_kernels KERNELS = {
     .load = load,
     .store = store,
     .store_saturating = store_saturating,
+    .store_past = store_past,
+    .copy = copy,
+    .copy_past = copy_past,
     .act = act,
     .geglu = geglu,
     .map = map,
@@ -612,6 +623,9 @@ const cpu_kernels KERNELS = {
     .softmax = softmax,
     .transpose = transpose,
     .transpose_half = transpose_half,
+    .transpose_past = transpose_past,
+    .transpose_half_past = transpose_half_past,
+    .top_eight = top_eight,
     .winograd_input = winograd_input,
     .winograd_weight = winograd_weight,
     .winograd_output = winograd_output,
@@ -619,10 +633,7 @@ const cpu_kernels KERNELS = {
     .modulate = modulate,
     .rope_halves = rope_halves,
     .rope_pairs = rope_pairs,
-    .fold = fold,
     .fold_row = fold_row,
-    .fold_place = fold_place,
-    .fold_exp = fold_exp,
     .find = find,
     .dots_stored = dots_stored,
     .weigh_stored = weigh_stored,
@@ -641,4 +652,24 @@ const cpu_kernels KERNELS = {
     .products_stored = products_stored,
     .fold_stored = fold_stored,
     .blend_row = blend_row,
+    .map_short = map_short,
+    .act_half = act_half,
+    .join_half = join_half,
+    .affine_half = affine_half,
+    .shift_half = shift_half,
+    .normalise_half = normalise_half,
+    .exp_half = exp_half,
+    .store_scaled = store_scaled,
+    .layer_half = layer_half,
+    .norm_half = norm_half,
+    .rope_pairs_half = rope_pairs_half,
+    .rope_halves_half = rope_halves_half,
+    .fold_groups = fold_groups,
+    .prefix_columns = prefix_columns,
+    .windows_row = windows_row,
+    .depthwise_row = depthwise_row,
+    .random_row = random_row,
+    .fold_row_stored = fold_row_stored,
+    .fold_place_stored = fold_place_stored,
+    .fold_exp_stored = fold_exp_stored,
 };

@@ -80,7 +80,7 @@ static void copy(const cpu_kernel *c, const operand_desc *to, char *dst, const o
     size_t to_size = size_of(to->dtype), from_size = from->weight ? 4 : size_of(from->dtype);
     if (dst == src && to->dtype == type_of(from)) return; /* the planner may have put it in its place already */
     if (to->dtype == type_of(from)) {
-        memcpy(dst, src, (size_t)n * to_size);
+        c->k->copy(dst, src, (size_t)n * to_size);
         return;
     }
     for (int64_t i = 0; i < n; i += CHUNK) {
@@ -118,7 +118,7 @@ static kiln_status tile(void *arg, size_t index, unsigned slot, error *e)
 /* ---- permute: units are elements, or runs of the last dimension where that stays last; blocks of them are turned ----
  */
 
-enum { SIDE = 64, RUN_SIDE = 16 };
+enum { SIDE = 256, RUN_SIDE = 16 };
 
 typedef struct {
     int64_t unit, side, blocks[2], outer; /* elements of a unit; units of a block's side */
@@ -161,8 +161,8 @@ static void turn_block(const call *j, const turns *t, void *to, const void *from
     size_t step = (size_t)t->from[inner] * bytes, run = (size_t)t->unit * bytes;
     for (size_t r = 0; r < size[1]; r++)
         for (size_t c = 0; c < size[0]; c++)
-            memcpy((char *)to + c * ldt * bytes + r * (size_t)t->to[t->last] * bytes,
-                   (const char *)from + r * ldf * bytes + c * step, run);
+            j->c->k->copy((char *)to + c * ldt * bytes + r * (size_t)t->to[t->last] * bytes,
+                          (const char *)from + r * ldf * bytes + c * step, run);
 }
 
 static kiln_status turn_tile(void *arg, size_t index, unsigned slot, error *e)
@@ -221,7 +221,7 @@ static kiln_status upsample_tile(void *arg, size_t index, unsigned slot, error *
     for (int64_t r = first + 1; r < last; r++) {
         char *to = row + (size_t)((r - first) * d[2]) * step;
         if (step == width)
-            memcpy(to, row, (size_t)d[2] * step);
+            j->c->k->copy(to, row, (size_t)d[2] * step);
         else
             for (int64_t i = 0; i < d[2]; i++) memcpy(to + (size_t)i * step, row + (size_t)i * step, width);
     }

@@ -12,7 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { CHUNK = 512, SHORT = 256, TILE_ELEMENTS = 1 << 16 };
+enum { CHUNK = 512, TILE_ELEMENTS = 1 << 16 };
 
 typedef struct {
     int64_t rows, columns, rows_per_tile;
@@ -94,6 +94,16 @@ static void map_whole(map_op op, float *to, const float *a, const float *b, cons
 
 /* ---- a chunk ---- */
 
+/* What operation i makes is stored in bf16 as it is, or is only multiplied before: few bits of it count. */
+static int is_short(const cpu_kernel *c, uint32_t i)
+{
+    const map_attr *m = &c->op.attr.map;
+    if (c->op.out.dtype != KILN_BF16) return 0;
+    for (uint32_t k = i + 1; k < m->n; k++)
+        if (m->code[k].op != MAP_LOAD && m->code[k].op != MAP_NUMBER && m->code[k].op != MAP_MUL) return 0;
+    return 1;
+}
+
 static const float *evaluate(const call *j, registers *r, int64_t row, int64_t column, size_t n, float *result)
 {
     const map_attr *m = &j->c->op.attr.map;
@@ -108,7 +118,7 @@ static const float *evaluate(const call *j, registers *r, int64_t row, int64_t c
             made = number(m, c->a, n, room);
         else if (m->integer)
             map_whole((map_op)c->op, room, x, y, z, n);
-        else
+        else if (!is_short(j->c, i) || !j->c->k->map_short(c->op, room, x, n))
             j->c->k->map(c->op, room, x, y, z, n);
         r->value[c->to] = made;
     }
@@ -146,7 +156,7 @@ static kiln_status tile(void *arg, size_t index, unsigned slot, error *e)
     (void)slot, (void)e;
     for (int i = 0; i < OP_MAX_REGISTERS; i++) r.value[i] = r.room[i] = memory[i];
     int64_t first = (int64_t)index * l->rows_per_tile, last = min64(l->rows, first + l->rows_per_tile);
-    int64_t count = shape_count(&out->shape), chunk = out->dtype == KILN_F32 ? CHUNK : SHORT;
+    int64_t count = shape_count(&out->shape), chunk = CHUNK;
     for (int64_t row = first; row < last; row++) {
         int64_t begin = l->flat ? row * TILE_ELEMENTS : 0,
                 end = l->flat ? min64(begin + TILE_ELEMENTS, count) : l->columns;

@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-enum { TILE_ELEMENTS = 1 << 16, CHUNK = 1024 };
+enum { TILE_ELEMENTS = 1 << 16, CHUNK = 1024, GROUPS = 32 };
 
 typedef struct {
     const cpu_kernel *c;
@@ -45,18 +45,50 @@ static double folded_squares(const call *j, const float *x, int64_t n)
     return s;
 }
 
-static void norm_group(const call *j, float *x, int64_t first)
+/* 1 / sigma, or what stands for it */
+static float factor_of(const any_norm_attr *t, double square)
+{
+    double eps = (double)t->eps;
+    if (t->kind != KILN_NORM_L2) return (float)(1 / sqrt(square / (double)t->group + eps));
+    return (float)(t->eps_inside ? 1 / sqrt(square + eps) : 1 / fmax(sqrt(square), eps));
+}
+
+static void measure(const call *j, const float *x, float *mean, float *factor)
 {
     const any_norm_attr *t = &j->c->op.attr.any_norm;
-    double n = (double)t->group, eps = (double)t->eps;
-    float mean = t->kind == KILN_NORM_LAYER ? (float)(sum_of(j, x, t->group) / n) : 0;
-    double square = mean == 0 ? folded_squares(j, x, t->group) : squares_of(j, x, mean, t->group), factor;
-    if (t->kind != KILN_NORM_L2)
-        factor = 1 / sqrt(square / n + eps);
-    else
-        factor = t->eps_inside ? 1 / sqrt(square + eps) : 1 / fmax(sqrt(square), eps);
-    j->c->k->norm_row(x, mean, (float)factor, j->gain ? j->gain + first : NULL, j->bias ? j->bias + first : NULL,
-                      (size_t)t->group);
+    *mean = t->kind == KILN_NORM_LAYER ? (float)(sum_of(j, x, t->group) / (double)t->group) : 0;
+    *factor = factor_of(t, *mean == 0 ? folded_squares(j, x, t->group) : squares_of(j, x, *mean, t->group));
+}
+
+/* Groups of a row, each a chunk at most and without a mean, are measured together. */
+static void measure_groups(const call *j, const float *x, float *mean, float *factor, int64_t n)
+{
+    const any_norm_attr *t = &j->c->op.attr.any_norm;
+    if (t->kind == KILN_NORM_LAYER || t->group > CHUNK) {
+        for (int64_t g = 0; g < n; g++) measure(j, x + g * t->group, &mean[g], &factor[g]);
+        return;
+    }
+    j->c->k->fold_groups(KILN_REDUCE_L2, factor, x, (size_t)t->group, (size_t)n);
+    for (int64_t g = 0; g < n; g++) mean[g] = 0, factor[g] = factor_of(t, (double)factor[g]);
+}
+
+/* Numbers [first, first + n) of a row in x, normalised; scale and shift of the row, or NULL. */
+static void finish_group(const call *j, int64_t r, int64_t first, float *x, float mean, float factor,
+                         const float *const more[2])
+{
+    const operand_desc *out = &j->c->op.out;
+    size_t n = (size_t)j->c->op.attr.any_norm.group;
+    char *to = (char *)j->a->out + (size_t)(r * out->ld + first) * size_of(out->dtype);
+    const float *gain = j->gain ? j->gain + first : NULL, *bias = j->bias ? j->bias + first : NULL,
+                *scale = more[0] ? more[0] + first : NULL, *shift = more[1] ? more[1] + first : NULL;
+    if (out->dtype == KILN_BF16) {
+        j->c->k->norm_half(to, x, mean, factor, (const float *const[4]){gain, bias, scale, shift},
+                           place_of(&j->c->op.in[0], j->a->in[0], r + 1 < j->rows ? r + 1 : r, first), n, j->c->past);
+        return;
+    }
+    j->c->k->norm_row(x, mean, factor, gain, bias, n);
+    if (scale || shift) j->c->k->modulate(x, scale, shift, n);
+    j->c->k->store(to, out->dtype, x, n);
 }
 
 static kiln_status tile(void *arg, size_t index, unsigned slot, error *e)
@@ -64,8 +96,9 @@ static kiln_status tile(void *arg, size_t index, unsigned slot, error *e)
     const call *j = arg;
     const op_desc *op = &j->c->op;
     int64_t C = j->columns, first = (int64_t)index * j->rows_per_tile, last = min64(j->rows, first + j->rows_per_tile);
-    int64_t at[2] = {-1, -1};
+    int64_t at[2] = {-1, -1}, group = op->attr.any_norm.group;
     float *row = j->room + (size_t)slot * 3 * (size_t)C, *more[2] = {row + C, row + 2 * C};
+    const float *shown[2] = {op->in[3].dtype ? more[0] : NULL, op->in[4].dtype ? more[1] : NULL};
     (void)e;
     for (int64_t r = first; r < last; r++) {
         for (uint32_t i = 0; i < 2; i++) {
@@ -74,11 +107,13 @@ static kiln_status tile(void *arg, size_t index, unsigned slot, error *e)
             if (from != at[i]) load_row(j, 3 + i, at[i] = from, more[i]);
         }
         j->c->k->load(row, place_of(&op->in[0], j->a->in[0], r, 0), type_of(&op->in[0]), (size_t)C);
-        for (int64_t c = 0; c < C; c += op->attr.any_norm.group) norm_group(j, row + c, c);
-        if (op->in[3].dtype || op->in[4].dtype)
-            j->c->k->modulate(row, op->in[3].dtype ? more[0] : NULL, op->in[4].dtype ? more[1] : NULL, (size_t)C);
-        j->c->k->store((char *)j->a->out + (size_t)(r * op->out.ld) * size_of(op->out.dtype), op->out.dtype, row,
-                       (size_t)C);
+        for (int64_t c = 0, now; c < C; c += now * group) {
+            float mean[GROUPS], factor[GROUPS];
+            now = min64(GROUPS, (C - c) / group);
+            measure_groups(j, row + c, mean, factor, now);
+            for (int64_t g = 0; g < now; g++)
+                finish_group(j, r, c + g * group, row + c + g * group, mean[g], factor[g], shown);
+        }
     }
     return KILN_OK;
 }

@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { PIECES = 32, COLUMNS = 1024, TOGETHER = 4 };
+enum { PIECES = 32, COLUMNS = 1024, TOGETHER = 4, PIXELS_TOGETHER = 8 };
 
 typedef struct {
     const cpu_kernel *c;
@@ -33,8 +33,8 @@ static kiln_status moments_tile(void *arg, size_t index, unsigned slot, error *e
     (void)slot, (void)e;
     memset(sums, 0, 2 * (size_t)C * sizeof *sums);
     for (int64_t p = first, now; p < last; p += now) {
-        const void *row[TOGETHER];
-        now = min64(TOGETHER, last - p);
+        const void *row[PIXELS_TOGETHER];
+        now = min64(PIXELS_TOGETHER, last - p);
         for (int64_t i = 0; i < now; i++) row[i] = place_of(x, j->a->in[0], n * j->pixels + p + i, 0);
         j->c->k->moments(sums, sums + C, row, (size_t)now, type_of(x), j->origin + n * C, (size_t)C);
     }
@@ -64,11 +64,19 @@ static void group_statistics(const call *j, int64_t n, int64_t first, int64_t la
     *rstd = 1 / sqrt(spread / count + eps);
 }
 
+/* One kernel makes the result, of bf16 bf16: as x scale + shift. */
+static int is_half(const op_desc *op)
+{
+    return type_of(&op->in[0]) == KILN_BF16 && op->out.dtype == KILN_BF16 && !op->epilogue.residual &&
+           (!op->epilogue.act || op->epilogue.act == KILN_ACT_SILU);
+}
+
 /* table: per image mean, scale, shift of every channel */
 static void group_tables(const call *j, const float *gamma, const float *beta)
 {
     const norm_attr *t = &j->c->op.attr.norm;
     int64_t width = j->channels / t->groups, C = j->channels;
+    int half = is_half(&j->c->op);
     for (int64_t n = 0; n < j->images; n++)
         for (int64_t g = 0; g < t->groups; g++) {
             double mean, rstd;
@@ -78,6 +86,7 @@ static void group_tables(const call *j, const float *gamma, const float *beta)
                 table[c] = (float)mean;
                 table[C + c] = (float)(rstd * (double)(gamma ? gamma[c] : 1));
                 table[2 * C + c] = beta ? beta[c] : 0;
+                if (half) table[2 * C + c] = (float)((beta ? (double)beta[c] : 0) - mean * (double)table[C + c]);
             }
         }
 }
@@ -100,18 +109,27 @@ static kiln_status apply_tile(void *arg, size_t index, unsigned slot, error *e)
 {
     const call *j = arg;
     const operand_desc *x = &j->c->op.in[0];
-    int64_t n = (int64_t)index / j->pieces, piece = (int64_t)index % j->pieces, C = j->channels;
+    int64_t turned = j->images * j->pieces - 1 - (int64_t)index; /* what was read last is in the caches */
+    int64_t n = turned / j->pieces, piece = turned % j->pieces, C = j->channels;
     const float *table = j->table + n * 3 * C;
+    const op_desc *op = &j->c->op;
     float row[COLUMNS];
+    int half = is_half(op);
     (void)slot, (void)e;
-    for (int64_t p = piece_start(j, piece); p < piece_start(j, piece + 1); p++)
+    for (int64_t p = piece_start(j, piece); p < piece_start(j, piece + 1); p++) {
+        int64_t r = n * j->pixels + p;
+        if (half) {
+            j->c->k->normalise_half((uint16_t *)j->a->out + r * op->out.ld, place_of(x, j->a->in[0], r, 0), table + C,
+                                    table + 2 * C, op->epilogue.act, (size_t)C, j->c->past);
+            continue;
+        }
         for (int64_t c = 0; c < C; c += COLUMNS) {
             size_t width = (size_t)min64(COLUMNS, C - c);
-            int64_t r = n * j->pixels + p;
             j->c->k->load(row, place_of(x, j->a->in[0], r, c), type_of(x), width);
             j->c->k->normalise(row, table + c, table + C + c, table + 2 * C + c, width);
             finish(j, row, r, c, width);
         }
+    }
     return KILN_OK;
 }
 
@@ -169,6 +187,7 @@ static void layer_rows(const call *j, int64_t r, int64_t rows)
 {
     const op_desc *op = &j->c->op;
     const cpu_kernels *k = j->c->k;
+    int64_t ahead = r + rows + TOGETHER <= j->pixels ? TOGETHER : 0;
     float row[TOGETHER][COLUMNS], sum[TOGETHER], mean[TOGETHER], square[TOGETHER];
     size_t C = (size_t)j->channels;
     for (int64_t i = 0; i < rows; i++)
@@ -178,6 +197,11 @@ static void layer_rows(const call *j, int64_t r, int64_t rows)
     k->squares_rows(square, mean, row[0], COLUMNS, (size_t)rows, C);
     for (int64_t i = 0; i < rows; i++) {
         float factor = (float)(1 / sqrt((double)square[i] / (double)C + (double)op->attr.norm.eps));
+        if (op->out.dtype == KILN_BF16 && !op->epilogue.act && !op->epilogue.residual) {
+            k->layer_half((uint16_t *)j->a->out + (r + i) * op->out.ld, row[i], mean[i], factor, j->a->in[1],
+                          j->a->in[2], place_of(&op->in[0], j->a->in[0], r + i + ahead, 0), C, j->c->past);
+            continue;
+        }
         k->layer_row(row[i], mean[i], factor, j->a->in[1], j->a->in[2], C);
         finish(j, row[i], r + i, 0, C);
     }

@@ -39,7 +39,7 @@ static void pad_row(const call *j, int64_t row)
             before = op->attr.pad.before[op->out.shape.rank - 1];
     char *to = (char *)j->a->out + (size_t)(row * op->out.ld) * size;
     const char *x = from < 0 ? NULL : place_of(&op->in[0], j->a->in[0], from, 0);
-    if (x) memcpy(to + (size_t)before * size, x, (size_t)n * size);
+    if (x) j->c->k->copy(to + (size_t)before * size, x, (size_t)n * size);
     for (int64_t c = 0; c < C; c++) {
         if (x && c == before) c += n; /* what was copied */
         if (c >= C) break;

@@ -5,6 +5,11 @@
 
 #include <string.h>
 
+enum {
+    FEW_BINS = 1024,
+    SIDE_BY_SIDE = 4,
+    TOGETHER = 8
+}; /* numbers that follow each other are counted apart: none waits */
 enum { CHUNK = 1024, TILE_ELEMENTS = 1 << 15 };
 
 typedef struct {
@@ -56,14 +61,22 @@ static kiln_status bincount(const cpu_kernel *c, const kernel_args *a, error *e)
 {
     const operand_desc *x = &c->op.in[0];
     int64_t bins = c->op.attr.bincount.bins, C = columns_of(x);
-    int32_t *out = a->out;
+    int32_t *out = a->out, part[SIDE_BY_SIDE][FEW_BINS + 1] = {{0}}; /* the last: of none */
     (void)e;
     memset(out, 0, (size_t)bins * sizeof *out);
     for (int64_t r = 0; r < rows_of(x); r++) {
         const int32_t *row = (const int32_t *)(const void *)place_of(x, a->in[0], r, 0);
-        for (int64_t i = 0; i < C; i++)
+        int64_t i = 0;
+        for (; bins <= FEW_BINS && i + SIDE_BY_SIDE <= C; i += SIDE_BY_SIDE)
+            for (int k = 0; k < SIDE_BY_SIDE; k++) {
+                uint32_t v = (uint32_t)row[i + k];
+                part[k][v < bins ? v : FEW_BINS]++;
+            }
+        for (; i < C; i++)
             if (row[i] >= 0 && row[i] < bins) out[row[i]]++;
     }
+    for (int64_t b = 0; b < bins && bins <= FEW_BINS; b++)
+        for (int k = 0; k < SIDE_BY_SIDE; k++) out[b] += part[k][b];
     return KILN_OK;
 }
 
@@ -74,7 +87,8 @@ static void move(const call *j, int64_t to, int64_t from, int64_t n)
 {
     const operand_desc *x = &j->c->op.in[0], *out = &j->c->op.out;
     int64_t C = columns_of(x), D = columns_of(out);
-    memcpy(result_at(j, to / D, to % D), place_of(x, j->a->in[0], from / C, from % C), (size_t)n * size_of(out->dtype));
+    j->c->k->copy(result_at(j, to / D, to % D), place_of(x, j->a->in[0], from / C, from % C),
+                  (size_t)n * size_of(out->dtype));
 }
 
 /* The runs of one place: `inner` elements, row by row. */
@@ -167,7 +181,9 @@ static void scatter_run(const call *j, int64_t at, int64_t outer, int64_t p, int
 {
     const operand_desc *x = &j->c->op.in[0], *source = &j->c->op.in[2], *out = &j->c->op.out;
     int64_t C = columns_of(x), S = columns_of(source);
-    float sum[CHUNK], own[CHUNK];
+    const void *rows[TOGETHER];
+    size_t found = 0;
+    float sum[CHUNK];
     int32_t whole[CHUNK];
     const char *from = place_of(x, j->a->in[0], at / C, at % C);
     if (x->dtype == KILN_I32)
@@ -181,9 +197,12 @@ static void scatter_run(const call *j, int64_t at, int64_t outer, int64_t p, int
             add_whole(whole, with, n);
             continue;
         }
-        j->c->k->load(own, with, source->dtype, n);
-        j->c->k->add(sum, own, n);
+        rows[found++] = with;
+        if (found < TOGETHER) continue;
+        j->c->k->fold_stored(KILN_REDUCE_SUM, sum, rows, found, source->dtype, n);
+        found = 0;
     }
+    if (found) j->c->k->fold_stored(KILN_REDUCE_SUM, sum, rows, found, source->dtype, n);
     char *to = result_at(j, at / C, at % C);
     if (x->dtype == KILN_I32)
         memcpy(to, whole, n * sizeof *whole);
@@ -202,7 +221,7 @@ static void set_run(const call *j, int64_t at, int64_t outer, int64_t p, int64_t
         from = place_of(source, j->a->in[2], of / S, of % S);
     }
     char *to = result_at(j, at / C, at % C);
-    if (to != from) memcpy(to, from, n * size_of(x->dtype));
+    if (to != from) j->c->k->copy(to, from, n * size_of(x->dtype));
 }
 
 static kiln_status scatter_tile(void *arg, size_t index, unsigned slot, error *e)

@@ -1,7 +1,5 @@
-/* random.c - OP_RANDOM: each number by itself from the seed and its place; philox.h has the formulas. */
+/* random.c - OP_RANDOM: each number by itself from the seed and its place; philox_4x32.h has the formulas. */
 #include "backend/cpu/cpu.h"
-
-#include "backend/philox_4x32.h"
 
 enum { TILE = 4096 };
 
@@ -18,9 +16,10 @@ static kiln_status tile(void *arg, size_t index, unsigned slot, error *e)
     const operand_desc *out = &j->c->op.out;
     int64_t C = columns_of(out), last = min64(j->count, ((int64_t)index + 1) * TILE);
     (void)slot, (void)e;
-    for (int64_t i = (int64_t)index * TILE; i < last; i++) {
-        float v = philox_number(j->c->op.attr.random.kind, j->seed, j->offset, (uint64_t)i);
-        memcpy((char *)j->a->out + (size_t)(i / C * out->ld + i % C) * sizeof v, &v, sizeof v);
+    for (int64_t i = (int64_t)index * TILE, now; i < last; i += now) {
+        now = min64(last - i, C - i % C);
+        j->c->k->random_row(j->c->op.attr.random.kind, (float *)j->a->out + i / C * out->ld + i % C, j->seed, j->offset,
+                            (uint64_t)i, (size_t)now);
     }
     return KILN_OK;
 }

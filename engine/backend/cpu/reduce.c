@@ -43,13 +43,17 @@ static int64_t operand_row(const plan *p, int64_t kept, int64_t gone)
     return row_at(p->stay, p->stay_step, p->n_stay, kept) + row_at(p->go, p->go_step, p->n_go, gone);
 }
 
-/* n numbers as floats, where they are or in `room`. */
-static const float *numbers(const call *j, int64_t row, int64_t column, int64_t n, float *room)
+static const void *numbers(const call *j, int64_t row, int64_t column)
 {
-    const operand_desc *x = &j->c->op.in[0];
-    const char *from = place_of(x, j->a->in[0], row, column);
-    if (type_of(x) == KILN_F32) return (const float *)(const void *)from;
-    j->c->k->load(room, from, type_of(x), (size_t)n);
+    return place_of(&j->c->op.in[0], j->a->in[0], row, column);
+}
+
+/* n of them as floats, where they are or in `room`. */
+static const float *floats(const call *j, const void *x, int64_t n, float *room)
+{
+    uint32_t type = type_of(&j->c->op.in[0]);
+    if (type == KILN_F32) return x;
+    j->c->k->load(room, x, type, (size_t)n);
     return room;
 }
 
@@ -133,32 +137,37 @@ static void store_results(const call *j, int64_t first, const part *p, int64_t n
 /* ---- lines ---- */
 
 /* n numbers, the first of which is number `at` of the line, go into *p. A place is looked for only where it counts. */
-static void line_part(const call *j, part *p, const float *x, int64_t at, size_t n, float *room)
+static void line_part(const call *j, part *p, const void *x, int64_t at, size_t n)
 {
-    uint32_t kind = j->p->kind;
+    uint32_t kind = j->p->kind, type = type_of(&j->c->op.in[0]);
     const cpu_kernels *k = j->c->k;
+    float room[CHUNK], exps[CHUNK];
     if (kind == KILN_REDUCE_LOGSUMEXP) {
-        float top = k->fold_row(KILN_REDUCE_MAX, x, n);
-        join(kind, p, (part){(double)top, isinf(top) ? 0 : (double)k->exp_row(room, x, top, n)});
+        float top = k->fold_row_stored(KILN_REDUCE_MAX, x, type, n);
+        if (isinf(top))
+            join(kind, p, (part){(double)top, 0});
+        else if (type == KILN_BF16)
+            join(kind, p, (part){(double)top, (double)k->exp_half(NULL, x, top, n)});
+        else
+            join(kind, p, (part){(double)top, (double)k->exp_row(exps, floats(j, x, (int64_t)n, room), top, n)});
     } else if (is_place(kind)) {
-        float best = k->fold_row(kind == KILN_REDUCE_ARGMAX ? KILN_REDUCE_MAX : KILN_REDUCE_MIN, x, n);
+        float best = k->fold_row_stored(kind == KILN_REDUCE_ARGMAX ? KILN_REDUCE_MAX : KILN_REDUCE_MIN, x, type, n);
         if (at == 0 || is_better(kind, (double)best, p->value))
-            *p = (part){(double)best, (double)at + (double)k->find(x, best, n)};
+            *p = (part){(double)best, (double)at + (double)k->find(floats(j, x, (int64_t)n, room), best, n)};
     } else {
-        join(kind, p, (part){(double)k->fold_row(kind == KILN_REDUCE_MEAN ? KILN_REDUCE_SUM : kind, x, n), 0});
+        uint32_t sum = kind == KILN_REDUCE_MEAN ? KILN_REDUCE_SUM : kind;
+        join(kind, p, (part){(double)k->fold_row_stored(sum, x, type, n), 0});
     }
 }
 
 /* Elements [first, last) of line `kept`. */
 static part line_piece(const call *j, int64_t kept, int64_t first, int64_t last)
 {
-    float room[CHUNK], exps[CHUNK];
     part p = start_of(j->p->kind);
     int64_t C = j->p->columns;
     for (int64_t i = first; i < last;) {
         int64_t column = i % C, n = min64(min64(CHUNK, C - column), last - i);
-        const float *x = numbers(j, operand_row(j->p, kept, i / C), column, n, room);
-        line_part(j, &p, x, i, (size_t)n, exps);
+        line_part(j, &p, numbers(j, operand_row(j->p, kept, i / C), column), i, (size_t)n);
         i += n;
     }
     return p;
@@ -183,29 +192,29 @@ static kiln_status line_tile(void *arg, size_t index, unsigned slot, error *e)
 
 /* ---- columns ---- */
 
-static void column_rows(const call *j, float *value, float *beside, const float *const *x, size_t rows, int64_t at,
+static void column_rows(const call *j, float *value, float *beside, const void *const *x, size_t rows, int64_t at,
                         size_t n)
 {
-    uint32_t kind = j->p->kind;
+    uint32_t kind = j->p->kind, type = type_of(&j->c->op.in[0]);
     const cpu_kernels *k = j->c->k;
     if (kind == KILN_REDUCE_LOGSUMEXP)
-        k->fold_exp(value, beside, x, rows, n);
+        k->fold_exp_stored(value, beside, x, rows, type, n);
     else if (is_place(kind))
-        k->fold_place(kind == KILN_REDUCE_ARGMIN, value, beside, x, rows, (float)(at % PIECE_ROWS), n);
+        k->fold_place_stored(kind == KILN_REDUCE_ARGMIN, value, beside, x, rows, type, (float)(at % PIECE_ROWS), n);
     else
-        k->fold(kind == KILN_REDUCE_MEAN ? KILN_REDUCE_SUM : kind, value, x, rows, n);
+        k->fold_stored(kind == KILN_REDUCE_MEAN ? KILN_REDUCE_SUM : kind, value, x, rows, type, n);
 }
 
 /* Rows [first, last) that go into row `kept`, columns [column, column + n), n up to CHUNK. */
 static void column_piece(const call *j, int64_t kept, int64_t first, int64_t last, int64_t column, int64_t n, part *to)
 {
-    float value[CHUNK], beside[CHUNK] = {0}, room[BLOCK][CHUNK];
-    const float *x[BLOCK];
+    float value[CHUNK], beside[CHUNK] = {0};
+    const void *x[BLOCK];
     part start = start_of(j->p->kind);
     for (int64_t i = 0; i < n; i++) value[i] = (float)start.value;
     for (int64_t r = first, now; r < last; r += now) {
         now = min64(BLOCK, last - r);
-        for (int64_t i = 0; i < now; i++) x[i] = numbers(j, operand_row(j->p, kept, r + i), column, n, room[i]);
+        for (int64_t i = 0; i < now; i++) x[i] = numbers(j, operand_row(j->p, kept, r + i), column);
         column_rows(j, value, beside, x, (size_t)now, r, (size_t)n);
     }
     for (int64_t i = 0; i < n; i++)

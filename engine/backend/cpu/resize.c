@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-enum { TOGETHER = 4, TILE_ELEMENTS = 1 << 14 };
+enum { TOGETHER = 4, TILE_ELEMENTS = 1 << 16, STRIP = 4096, PIXELS = 16, LINE = 64 };
 
 /* What column k of the result is made of: places and weights, `most` of them each, the others 0. */
 typedef struct {
@@ -24,7 +24,7 @@ typedef struct {
 typedef struct {
     const cpu_kernel *c;
     const kernel_args *a;
-    int64_t per_tile;
+    int64_t per_tile, wide, strips; /* of interpolate: columns of a strip of the result */
 } call;
 
 /* ---- interpolate ---- */
@@ -57,51 +57,67 @@ static void plan_free(void *arg)
 
 static const char *pixel_at(const call *j, int64_t pixel) { return place_of(&j->c->op.in[0], j->a->in[0], pixel, 0); }
 
-/* row = the sum of rows of pixels, which may lie apart, with their weights. */
-static void blend_rows(const call *j, float *row, const int64_t *from, const float *w, size_t rows)
+/* Pixels [first, last) of row = the sum of rows of pixels, which may lie apart, with their weights. */
+static void blend_rows(const call *j, float *row, int64_t first, int64_t last, const int64_t *from, const float *w,
+                       size_t rows)
 {
     const operand_desc *x = &j->c->op.in[0];
-    int64_t C = columns_of(x), W = x->shape.dim[2], dense = x->weight || x->ld == C, n = dense ? W * C : C;
-    for (int64_t p = 0; p < (dense ? 1 : W); p++) {
+    int64_t C = columns_of(x), dense = x->weight || x->ld == C, n = dense ? (last - first) * C : C;
+    for (int64_t p = first; p < (dense ? first + 1 : last); p++) {
         const void *at[TOGETHER];
         for (size_t r = 0; r < rows; r++) at[r] = pixel_at(j, from[r] + p);
         j->c->k->weigh_stored(row + p * C, 0, 1, w, 1, at, rows, type_of(x), (size_t)n);
     }
 }
 
-static void make_row(const call *j, float *row, int64_t image, int64_t y)
+static void make_row(const call *j, float *row, int64_t first, int64_t last, int64_t image, int64_t y)
 {
     const taps *t = &((const plan *)j->c->plan)->y;
     const int64_t *s = j->c->op.in[0].shape.dim;
     int64_t from[TOGETHER];
     float w[TOGETHER];
     size_t n = 0;
-    memset(row, 0, (size_t)(s[2] * s[3]) * sizeof *row);
+    memset(row + first * s[3], 0, (size_t)((last - first) * s[3]) * sizeof *row);
     for (int64_t k = 0; k < t->most; k++) {
         w[n] = t->weight[y * t->most + k];
         if (w[n] == 0) continue;
         from[n++] = (image * s[1] + t->place[y * t->most + k]) * s[2];
         if (n < TOGETHER) continue;
-        blend_rows(j, row, from, w, n);
+        blend_rows(j, row, first, last, from, w, n);
         n = 0;
     }
-    if (n) blend_rows(j, row, from, w, n);
+    if (n) blend_rows(j, row, first, last, from, w, n);
 }
 
+/* The pixels [first, last) of a row that results [begin, end) of one are made of. */
+static void seen_by(const taps *t, int64_t begin, int64_t end, int64_t *first, int64_t *last)
+{
+    *first = INT32_MAX, *last = 0;
+    for (int64_t i = begin * t->most; i < end * t->most; i++) {
+        *first = min64(*first, t->place[i]);
+        if (t->place[i] >= *last) *last = t->place[i] + 1;
+    }
+}
+
+/* Some rows of a strip of the result, whose row of sums stays in cache. */
 static kiln_status interpolate_tile(void *arg, size_t index, unsigned slot, error *e)
 {
     const call *j = arg;
     const plan *p = j->c->plan;
     const operand_desc *out = &j->c->op.out;
     const int64_t *s = j->c->op.in[0].shape.dim, *d = out->shape.dim;
-    int64_t last = min64(d[0] * d[1], ((int64_t)index + 1) * j->per_tile);
+    int64_t begin = (int64_t)index % j->strips * j->wide, end = min64(d[2], begin + j->wide), first, last;
+    int64_t row_first = (int64_t)index / j->strips * j->per_tile,
+            row_last = min64(d[0] * d[1], row_first + j->per_tile);
     float *row = (float *)j->a->scratch + (size_t)slot * (size_t)(s[2] * d[3]);
     (void)e;
-    for (int64_t i = (int64_t)index * j->per_tile; i < last; i++) {
-        make_row(j, row, i / d[1], i % d[1]);
-        j->c->k->blend_row((char *)j->a->out + (size_t)(i * d[2] * out->ld) * size_of(out->dtype), out->dtype,
-                           (size_t)out->ld * size_of(out->dtype), row, p->x.place, p->x.weight, (size_t)p->x.most,
-                           (size_t)d[2], (size_t)d[3]);
+    seen_by(&p->x, begin, end, &first, &last);
+    for (int64_t i = row_first; i < row_last; i++) {
+        make_row(j, row, first, last, i / d[1], i % d[1]);
+        j->c->k->blend_row((char *)j->a->out + (size_t)((i * d[2] + begin) * out->ld) * size_of(out->dtype), out->dtype,
+                           (size_t)out->ld * size_of(out->dtype), row, p->x.place + begin * p->x.most,
+                           p->x.weight + begin * p->x.most, (size_t)p->x.most, (size_t)(end - begin), (size_t)d[3],
+                           j->c->past);
     }
     return KILN_OK;
 }
@@ -109,8 +125,10 @@ static kiln_status interpolate_tile(void *arg, size_t index, unsigned slot, erro
 static kiln_status interpolate(const cpu_kernel *c, const kernel_args *a, error *e)
 {
     const int64_t *d = c->op.out.shape.dim;
-    call j = {.c = c, .a = a, .per_tile = TILE_ELEMENTS / (d[2] * d[3] + 1) + 1};
-    return tiles_run(a->pool, (size_t)((d[0] * d[1] + j.per_tile - 1) / j.per_tile), interpolate_tile, &j, e);
+    call j = {.c = c, .a = a, .wide = STRIP / (d[3] + 1) + 1};
+    j.strips = (d[2] + j.wide - 1) / j.wide, j.per_tile = TILE_ELEMENTS / (min64(j.wide, d[2]) * d[3] + 1) + 1;
+    return tiles_run(a->pool, (size_t)((d[0] * d[1] + j.per_tile - 1) / j.per_tile * j.strips), interpolate_tile, &j,
+                     e);
 }
 
 kiln_status cpu_prepare_interpolate(cpu_kernel *c, error *e)
@@ -148,33 +166,51 @@ static double grid_number(const call *j, int64_t i, int64_t column)
     return (double)v;
 }
 
-static kiln_status grid_tile(void *arg, size_t index, unsigned slot, error *e)
+typedef struct {
+    const void *at[GRID_TAPS * GRID_TAPS];
+    float w[GRID_TAPS * GRID_TAPS];
+    size_t n;
+} grid_pixel;
+
+/* What result i is made of; it is fetched meanwhile. */
+static void grid_look(const call *j, int64_t i, grid_pixel *p)
 {
-    const call *j = arg;
     const int64_t *s = j->c->op.in[0].shape.dim, *d = j->c->op.out.shape.dim;
     int mode = (int)j->c->op.attr.grid_sample.mode, padding = (int)j->c->op.attr.grid_sample.padding,
         align = (int)j->c->op.attr.grid_sample.align_corners;
-    int64_t last = min64(rows_of(&j->c->op.out), ((int64_t)index + 1) * j->per_tile);
-    float *pixel = (float *)j->a->scratch + (size_t)slot * (size_t)d[3];
+    int64_t x[GRID_TAPS], y[GRID_TAPS], n = i / d[2] / d[1];
+    double wx[GRID_TAPS], wy[GRID_TAPS];
+    int count = grid_taps(mode, padding, align, grid_number(j, i, 0), s[2], x, wx);
+    grid_taps(mode, padding, align, grid_number(j, i, 1), s[1], y, wy);
+    size_t bytes = (size_t)d[3] * size_of(type_of(&j->c->op.in[0]));
+    p->n = 0;
+    for (int k = 0; k < count * count; k++) {
+        if (y[k / count] < 0 || x[k % count] < 0) continue;
+        const char *at = pixel_at(j, (n * s[1] + y[k / count]) * s[2] + x[k % count]);
+        for (size_t b = 0; b < bytes; b += LINE) __builtin_prefetch(at + b);
+        p->at[p->n] = at;
+        p->w[p->n++] = (float)(wy[k / count] * wx[k % count]);
+    }
+}
+
+static kiln_status grid_tile(void *arg, size_t index, unsigned slot, error *e)
+{
+    const call *j = arg;
+    int64_t C = columns_of(&j->c->op.out), last = min64(rows_of(&j->c->op.out), ((int64_t)index + 1) * j->per_tile);
+    float *pixel = (float *)j->a->scratch + (size_t)slot * (size_t)C;
+    grid_pixel p[PIXELS];
     (void)e;
-    for (int64_t i = (int64_t)index * j->per_tile; i < last; i++) {
-        int64_t x[GRID_TAPS], y[GRID_TAPS], n = i / d[2] / d[1];
-        double wx[GRID_TAPS], wy[GRID_TAPS];
-        int count = grid_taps(mode, padding, align, grid_number(j, i, 0), s[2], x, wx);
-        grid_taps(mode, padding, align, grid_number(j, i, 1), s[1], y, wy);
-        memset(pixel, 0, (size_t)d[3] * sizeof *pixel);
-        const void *at[GRID_TAPS * GRID_TAPS];
-        float w[GRID_TAPS * GRID_TAPS];
-        size_t found = 0;
-        for (int k = 0; k < count * count; k++) {
-            if (y[k / count] < 0 || x[k % count] < 0) continue;
-            at[found] = pixel_at(j, (n * s[1] + y[k / count]) * s[2] + x[k % count]);
-            w[found++] = (float)(wy[k / count] * wx[k % count]);
+    for (int64_t i = (int64_t)index * j->per_tile; i < last; i += PIXELS) {
+        int64_t now = min64(PIXELS, last - i);
+        for (int64_t q = 0; q < now; q++) grid_look(j, i + q, &p[q]);
+        for (int64_t q = 0; q < now; q++) {
+            memset(pixel, 0, (size_t)C * sizeof *pixel);
+            for (size_t k = 0; k < p[q].n; k += TOGETHER)
+                j->c->k->weigh_stored(pixel, 0, 1, p[q].w + k, 1, p[q].at + k,
+                                      p[q].n - k < TOGETHER ? p[q].n - k : TOGETHER, type_of(&j->c->op.in[0]),
+                                      (size_t)C);
+            store_pixel(j, i + q, pixel);
         }
-        for (size_t k = 0; k < found; k += TOGETHER)
-            j->c->k->weigh_stored(pixel, 0, 1, w + k, 1, at + k, found - k < TOGETHER ? found - k : TOGETHER,
-                                  type_of(&j->c->op.in[0]), (size_t)d[3]);
-        store_pixel(j, i, pixel);
     }
     return KILN_OK;
 }

@@ -31,6 +31,22 @@ static void turn(const call *j, float *x, int64_t r)
     }
 }
 
+/* The same of a row of bf16 all of which is turned. */
+static void turn_half(const call *j, int64_t r)
+{
+    const op_desc *op = &j->c->op;
+    const uint16_t *x = (const uint16_t *)(const void *)place_of(&op->in[0], j->a->in[0], r, 0);
+    uint16_t *to = (uint16_t *)j->a->out + r * op->out.ld;
+    int64_t D = op->attr.rope.rotary;
+    for (int64_t h = 0; h < op->attr.rope.heads; h++, x += D, to += D) {
+        const float *c = table_row(j, 1, r, h), *s = table_row(j, 2, r, h);
+        if (op->attr.rope.interleaved)
+            j->c->k->rope_pairs_half(to, x, c, s, (size_t)(D / 2), j->c->past);
+        else
+            j->c->k->rope_halves_half(to, x, c, s, (size_t)(D / 2), j->c->past);
+    }
+}
+
 static kiln_status tile(void *arg, size_t index, unsigned slot, error *e)
 {
     const call *j = arg;
@@ -38,7 +54,13 @@ static kiln_status tile(void *arg, size_t index, unsigned slot, error *e)
     int64_t first = (int64_t)index * j->rows_per_tile, last = min64(j->rows, first + j->rows_per_tile);
     float *row = (float *)j->a->scratch + (size_t)slot * (size_t)j->columns;
     (void)e;
+    int half = type_of(x) == KILN_BF16 && out->dtype == KILN_BF16 &&
+               j->columns == j->c->op.attr.rope.heads * j->c->op.attr.rope.rotary;
     for (int64_t r = first; r < last; r++) {
+        if (half) {
+            turn_half(j, r);
+            continue;
+        }
         j->c->k->load(row, place_of(x, j->a->in[0], r, 0), type_of(x), (size_t)j->columns);
         turn(j, row, r);
         j->c->k->store((char *)j->a->out + (size_t)(r * out->ld) * size_of(out->dtype), out->dtype, row,

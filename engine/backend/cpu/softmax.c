@@ -32,6 +32,23 @@ static void store_row(const call *j, int64_t r, int64_t column, const float *v, 
     j->c->k->store((char *)j->a->out + (size_t)(r * out->ld + column) * size_of(out->dtype), out->dtype, v, (size_t)n);
 }
 
+/* The same where operand and result are bf16: the row is read as it is stored, and exponentials are short. */
+static void softmax_half(const call *j, int64_t r, float *x, int64_t n, float top)
+{
+    const cpu_kernels *k = j->c->k;
+    const operand_desc *out = &j->c->op.out;
+    const uint16_t *from = (const uint16_t *)(const void *)row_at(j, r, 0);
+    void *to = (char *)j->a->out + (size_t)(r * out->ld) * sizeof *from;
+    int log_of = j->c->op.attr.softmax.log != 0;
+    double sum = 0;
+    for (int64_t i = 0; i < n; i += CHUNK)
+        sum += (double)k->exp_half(log_of ? NULL : x + i, from + i, top, (size_t)min64(CHUNK, n - i));
+    if (log_of)
+        k->shift_half(to, from, top, (float)log(sum), (size_t)n, j->c->past);
+    else
+        k->store_scaled(to, x, (float)(1 / sum), (size_t)n, j->c->past);
+}
+
 /* The first n numbers of row r, in x. */
 static void softmax_row(const call *j, int64_t r, float *x, int64_t n)
 {
@@ -65,9 +82,16 @@ static kiln_status tile(void *arg, size_t index, unsigned slot, error *e)
     const call *j = arg;
     int64_t first = (int64_t)index * j->rows_per_tile, last = min64(j->rows, first + j->rows_per_tile), C = j->columns;
     float *row = (float *)j->a->scratch + (size_t)slot * (size_t)C;
+    int half = type_of(&j->c->op.in[0]) == KILN_BF16 && j->c->op.out.dtype == KILN_BF16;
     (void)e;
     for (int64_t r = first; r < last; r++) {
         int64_t n = used_columns(j, r);
+        float top = half && n == C ? j->c->k->fold_row_stored(KILN_REDUCE_MAX, row_at(j, r, 0), KILN_BF16, (size_t)C)
+                                   : INFINITY;
+        if (isfinite(top)) {
+            softmax_half(j, r, row, C, top);
+            continue;
+        }
         softmax_row(j, r, row, n);
         for (int64_t c = n; c < C; c++) row[c] = j->c->op.attr.softmax.log ? -INFINITY : 0;
         store_row(j, r, 0, row, C);

@@ -1,9 +1,9 @@
 /* sort.c - OP_SORT: the k first of each row in order, and where they stood. A number becomes a key of 32 bits that
  * compares as it does; keys and places are sorted.
  *
- * Very few: they are put in their places as they come. Few of many: a row is read once. What is better than the worst
- * of the k best so far is noted; when there are twice as many as wanted, a selection by the key's digits leaves k of
- * them. Else: a radix sort of the row. Both are stable.
+ * Up to 8 of short rows of bf16: 16 rows at once, in registers. Very few: they are put in their places as they come.
+ * Few of many: a row is read once. What is better than the worst of the k best so far is noted; when there are twice as
+ * many as wanted, a selection by the key's digits leaves k of them. Else: a radix sort of the row. Both are stable.
  */
 #include "backend/cpu/cpu.h"
 
@@ -12,7 +12,17 @@
 #include <math.h>
 #include <string.h>
 
-enum { CHUNK = 512, DIGITS = 256, SOME = 16, FEW = 8, MOST_PICKED = 8192, TILE_ELEMENTS = 1 << 14 };
+enum {
+    CHUNK = 512,
+    DIGITS = 256,
+    SOME = 16,
+    FEW = 8,
+    MOST_PICKED = 8192,
+    SIDE = 16,
+    EIGHT = 8,
+    SHORT = 1024,
+    TILE_ELEMENTS = 1 << 14
+};
 
 typedef struct {
     uint32_t key, place; /* least key first */
@@ -51,12 +61,15 @@ static uint32_t keys_of(const call *j, uint32_t *key, int64_t row, int64_t colum
 /* Stable, by 8 bits a pass; passes in which all have one digit are left out. The result is in `a` or `b`. */
 static entry *radix_sort(entry *a, entry *b, int64_t n)
 {
+    uint32_t all[4][DIGITS] = {{0}};
+    for (int64_t i = 0; i < n; i++)
+        for (int d = 0; d < 4; d++) all[d][a[i].key >> 8 * d & 255]++;
     for (int shift = 0; shift < 32; shift += 8) {
-        int64_t at[DIGITS] = {0}, sum = 0, all_one = 0;
-        for (int64_t i = 0; i < n; i++) at[a[i].key >> shift & 255]++;
+        uint32_t *at = all[shift / 8], sum = 0;
+        int all_one = 0;
         for (int d = 0; d < DIGITS; d++) {
-            int64_t count = at[d];
-            all_one |= count == n;
+            uint32_t count = at[d];
+            all_one |= count == (uint64_t)n;
             at[d] = sum;
             sum += count;
         }
@@ -98,15 +111,32 @@ static uint32_t keep_least(entry *a, int64_t n, int64_t k)
     return last;
 }
 
+/* Rows [row, row + 16), short ones of bf16, side by side. */
+static void sort_side_by_side(const call *j, int64_t row)
+{
+    const operand_desc *x = &j->c->op.in[0], *out = &j->c->op.out;
+    uint16_t place[SIDE][EIGHT];
+    const uint16_t *from = (const uint16_t *)(const void *)place_of(x, j->a->in[0], row, 0);
+    uint16_t *to = (uint16_t *)j->a->out + row * out->ld;
+    j->c->k->top_eight(place[0], from, (size_t)x->ld, (size_t)j->columns, ~j->flip);
+    for (int64_t r = 0; r < SIDE; r++, from += x->ld, to += out->ld) {
+        int32_t *places = j->a->more[0] ? (int32_t *)j->a->more[0] + (row + r) * j->c->op.more[0].ld : NULL;
+        for (int64_t i = 0; i < j->k; i++) to[i] = from[place[r][i]];
+        for (int64_t i = 0; i < j->k && places; i++) places[i] = place[r][i];
+    }
+}
+static int side_by_side(const call *j)
+{
+    return j->k <= EIGHT && j->columns >= EIGHT && j->columns <= SHORT && type_of(&j->c->op.in[0]) == KILN_BF16;
+}
+
 /* Does nothing in this part of the row come before the worst of the best so far? By its greatest (or least) alone. */
 static int all_worse(const call *j, int64_t row, int64_t column, size_t n, uint32_t worst)
 {
     const operand_desc *x = &j->c->op.in[0];
-    float numbers[CHUNK];
-    uint32_t key;
+    uint32_t key, kind = j->flip ? KILN_REDUCE_MAX : KILN_REDUCE_MIN;
     if (type_of(x) == KILN_I32) return 0;
-    j->c->k->load(numbers, place_of(x, j->a->in[0], row, column), type_of(x), n);
-    float best = j->c->k->fold_row(j->flip ? KILN_REDUCE_MAX : KILN_REDUCE_MIN, numbers, n);
+    float best = j->c->k->fold_row_stored(kind, place_of(x, j->a->in[0], row, column), type_of(x), n);
     if (isnan(best)) return 0;
     j->c->k->order_keys(&key, &best, ~j->flip, 1);
     return ~key >= worst;
@@ -182,7 +212,11 @@ static void store_row(const call *j, int64_t row, const entry *a)
 
 static int few(const call *j) { return j->k <= j->columns / FEW && j->k <= MOST_PICKED; }
 
-static int64_t rows_of_tile(const call *j) { return TILE_ELEMENTS / (j->columns + 1) + 1; }
+static int64_t rows_of_tile(const call *j)
+{
+    int64_t n = TILE_ELEMENTS / (j->columns + 1) + 1;
+    return n < SIDE ? n : n / SIDE * SIDE;
+}
 
 static kiln_status tile(void *arg, size_t index, unsigned slot, error *e)
 {
@@ -190,7 +224,10 @@ static kiln_status tile(void *arg, size_t index, unsigned slot, error *e)
     entry *a = (entry *)j->a->scratch + (size_t)slot * 2 * (size_t)j->room, *b = a + j->room;
     int64_t last = min64(rows_of(&j->c->op.in[0]), ((int64_t)index + 1) * rows_of_tile(j));
     (void)e;
-    for (int64_t row = (int64_t)index * rows_of_tile(j); row < last; row++) {
+    int64_t row = (int64_t)index * rows_of_tile(j);
+    if (side_by_side(j))
+        for (; row + SIDE <= last; row += SIDE) sort_side_by_side(j, row);
+    for (; row < last; row++) {
         if (j->k <= SOME) {
             pick_some(j, row, a);
             store_row(j, row, a);

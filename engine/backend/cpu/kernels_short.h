@@ -1,0 +1,416 @@
+/* kernels_short.h - the part of kernels_template.h for results that are stored in bf16, of 8 bits: elementary functions
+ * within 2^-11 of their value, most within 2^-13, which changes few of the roundings, and rows that are read, computed
+ * on and stored in one pass. Part of that file: included by it alone, once for each width of vectors.
+ *
+ * Polynomials and quotients are fits of least relative error, made for these intervals. Where vectors have 16 lanes
+ * there are instructions for 2^x, mantissas and reciprocals; elsewhere the functions are those of kernels_math.h.
+ */
+
+#if LANES == 16
+/* 2^x = 2^floor(x) 2^r, r in [0, 1): 2.6e-6. Infinite and 0 as it should be; NaN stays. */
+INLINE vf short_exp2(vf x)
+{
+    vf r = (vf)_mm512_reduce_ps((__m512)x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+    vf p = VFMA(splat(1.35340206e-2f), r, splat(5.20117469e-2f));
+    p = VFMA(p, r, splat(2.41442576e-1f));
+    p = VFMA(p, r, splat(6.93003893e-1f));
+    p = VFMA(p, r, splat(1.0000026f));
+    return (vf)_mm512_scalef_ps((__m512)p, (__m512)x);
+}
+INLINE vf short_inverse(vf x) { return (vf)_mm512_rcp14_ps((__m512)x); } /* 2^-14 */
+INLINE vf short_most(vf x, float high) { return (vf)_mm512_min_ps((__m512)splat(high), (__m512)x); }
+INLINE vf short_within(vf x, float end) /* NaN stays */
+{
+    return (vf)_mm512_max_ps((__m512)splat(-end), (__m512)short_most(x, end));
+}
+
+INLINE vf short_exp(vf x) { return short_exp2(x * splat(1.44269504f)); }
+INLINE vf short_sigmoid(vf x) { return short_inverse(splat(1) + short_exp2(x * splat(-1.44269504f))); }
+INLINE vf short_silu(vf x) { return x * short_sigmoid(x); }
+INLINE vf short_quick_gelu(vf x) { return x * short_inverse(splat(1) + short_exp2(x * splat(-2.45546696f))); }
+INLINE vf short_gelu_tanh(vf x) /* -2 log2(e) sqrt(2 / pi) (x + 0.044715 x^3) */
+{
+    vf u = x * VFMA(x * x, splat(-0.102943240f), splat(-2.30220819f));
+    return x * short_inverse(splat(1) + short_exp2(u));
+}
+/* x Phi(x) = max(x, 0) - |x| erfc(z) / 2, z = |x| / sqrt 2; erfc(z) e^(z^2) by powers of t = 1 / (1 + z / 2) */
+INLINE vf short_gelu(vf x)
+{
+    vf a = short_most(vabs(x), 32), t = short_inverse(VFMA(a, splat(0.353553391f), splat(1)));
+    vf p = VFMA(splat(-0.0915503204f), t, splat(0.250958115f));
+    p = VFMA(p, t, splat(0.0409456789f));
+    p = VFMA(p, t, splat(0.160314173f));
+    p = VFMA(p, t, splat(0.139350206f));
+    vf tail = p * t * short_exp2(a * a * splat(-0.721347520f));
+    vf above = (vf)_mm512_max_ps((__m512)splat(0), (__m512)x); /* NaN stays */
+    return above - a * tail;
+}
+/* x P(x^2) / Q(x^2) up to where 1 is the next number of bf16: 1.1e-6, and of erf 1.6e-6. */
+INLINE vf short_tanh(vf x)
+{
+    vf y = short_within(x, 4.6f), z = y * y;
+    vf p = VFMA(VFMA(splat(1.68520166e-3f), z, splat(1.17270872e-1f)), z, splat(0.999998927f));
+    vf q = VFMA(VFMA(VFMA(splat(6.78862853e-5f), z, splat(1.85635798e-2f)), z, splat(4.50594872e-1f)), z, splat(1));
+    return y * p * short_inverse(q);
+}
+INLINE vf short_erf(vf x)
+{
+    vf y = short_within(x, 3.1f), z = y * y;
+    vf p = VFMA(VFMA(VFMA(splat(7.54053413e-4f), z, splat(4.32813056e-2f)), z, splat(1.53974026e-1f)), z,
+                splat(1.12838101f));
+    vf q = VFMA(VFMA(VFMA(splat(9.32886079e-3f), z, splat(9.48169827e-2f)), z, splat(4.69827563e-1f)), z, splat(1));
+    return y * p * short_inverse(q);
+}
+/* m 2^e with m in [3/4, 3/2); of less than 0 NaN. */
+INLINE vf short_log(vf x)
+{
+    vf m = (vf)_mm512_getmant_ps((__m512)x, _MM_MANT_NORM_p75_1p5, _MM_MANT_SIGN_nan), f = m - splat(1);
+    vf e = (vf)_mm512_getexp_ps((__m512)x);
+    e = (vf)_mm512_mask_add_ps((__m512)e, _mm512_cmp_ps_mask((__m512)f, (__m512)splat(0), _CMP_LT_OQ), (__m512)e,
+                               (__m512)splat(1));
+    vf p = VFMA(splat(8.29037079e-2f), f, splat(-1.68073744e-1f));
+    p = VFMA(p, f, splat(2.06753120e-1f));
+    p = VFMA(p, f, splat(-2.50623047e-1f));
+    p = VFMA(p, f, splat(3.33144575e-1f));
+    p = VFMA(p, f, splat(-4.99986291e-1f));
+    p = VFMA(p, f, splat(1.00000083f));
+    return VFMA(e, splat(0.693147181f), p * f);
+}
+/* max(x, 0) + log(1 + e^-|x|) */
+INLINE vf short_softplus(vf x)
+{
+    vf w = short_exp2(vabs(x) * splat(-1.44269504f));
+    vf p = VFMA(splat(1.41408360e-2f), w, splat(-6.64015189e-2f));
+    p = VFMA(p, w, splat(1.49223939e-1f));
+    p = VFMA(p, w, splat(-2.35038891e-1f));
+    p = VFMA(p, w, splat(3.31094652e-1f));
+    p = VFMA(p, w, splat(-4.99869674e-1f));
+    p = VFMA(p, w, splat(0.999998748f));
+    return VFMA(p, w, (vf)_mm512_max_ps((__m512)splat(0), (__m512)x));
+}
+/* x = n pi + r, of the cosine (n + 1/2) pi + r; |r| <= pi / 2. */
+INLINE vf short_wave(vf x, const int cosine)
+{
+    vf magic = splat(12582912.0f), t = VFMA(x, splat(0.318309886f), splat(cosine ? -0.5f : 0)) + magic;
+    vf n = t - magic, turn = (vf)((vu)t << 31);
+    if (cosine) n += splat(0.5f), turn = (vf)((vu)turn ^ 0x80000000u);
+    vf r = VFMA(n, splat(-3.140625f), x);
+    r = VFMA(n, splat(-9.67025757e-4f), r), r = VFMA(n, splat(-6.27833015e-7f), r);
+    vf z = r * r, p = VFMA(splat(-1.84881050e-4f), z, splat(8.31189845e-3f));
+    p = VFMA(VFMA(p, z, splat(-1.66655540e-1f)), z, splat(0.999999046f));
+    return (vf)((vu)(p * r) ^ (vu)turn);
+}
+INLINE vf short_sine(vf x, const int cosine)
+{
+    return any_lane(~(vabs(x) <= splat(1024))) ? vsine(x, cosine) : short_wave(x, cosine);
+}
+#else
+INLINE vf short_exp2(vf x) { return vexp2_all(x); }
+INLINE vf short_exp(vf x) { return vexp_all(x); }
+INLINE vf short_sigmoid(vf x) { return vsigmoid(x); }
+INLINE vf short_silu(vf x) { return vsilu(x); }
+INLINE vf short_quick_gelu(vf x) { return vquick_gelu(x); }
+INLINE vf short_gelu_tanh(vf x) { return vgelu_tanh(x); }
+INLINE vf short_gelu(vf x) { return vgelu(x); }
+INLINE vf short_tanh(vf x) { return vtanh(x); }
+INLINE vf short_erf(vf x) { return verf(x); }
+INLINE vf short_log(vf x) { return vlog(x); }
+INLINE vf short_softplus(vf x) { return vsoftplus(x); }
+INLINE vf short_sine(vf x, const int cosine) { return vsine(x, cosine); }
+#endif
+
+/* map() where what is made is stored in bf16, or only multiplied before; 0: there is none for this operation. */
+static int map_short(uint32_t op, float *to, const float *a, size_t n)
+{
+    switch (op) {
+    case MAP_EXP: UNARY(short_exp(x)); return 1;
+    case MAP_EXP2: UNARY(short_exp2(x)); return 1;
+    case MAP_LOG: UNARY(short_log(x)); return 1;
+    case MAP_LOG2: UNARY(short_log(x) * splat(1.44269504f)); return 1;
+    case MAP_SIN: UNARY(short_sine(x, 0)); return 1;
+    case MAP_COS: UNARY(short_sine(x, 1)); return 1;
+    case MAP_TANH: UNARY(short_tanh(x)); return 1;
+    case MAP_ERF: UNARY(short_erf(x)); return 1;
+    case MAP_SIGMOID: UNARY(short_sigmoid(x)); return 1;
+    case MAP_SILU: UNARY(short_silu(x)); return 1;
+    case MAP_GELU: UNARY(short_gelu(x)); return 1;
+    case MAP_GELU_TANH: UNARY(short_gelu_tanh(x)); return 1;
+    case MAP_QUICK_GELU: UNARY(short_quick_gelu(x)); return 1;
+    case MAP_SOFTPLUS: UNARY(short_softplus(x)); return 1;
+    default: return 0;
+    }
+}
+
+/* ---- rows of bf16, in one pass ---- */
+
+INLINE void put_two(uint16_t *to, vf a, vf b, int past)
+{
+#if LANES == 16
+    if (past)
+        _mm512_stream_si512((__m512i *)(void *)to, narrowed_two(a, b));
+    else
+        narrow_two(to, a, b);
+#else
+    vh low = narrow(a), high = narrow(b);
+    memcpy(to, &low, sizeof low), memcpy(to + LANES, &high, sizeof high);
+    (void)past;
+#endif
+}
+INLINE vf half_part(const uint16_t *p, size_t n)
+{
+    uint16_t part[LANES] = {0};
+    memcpy(part, p, n * sizeof *p);
+    return widen(part);
+}
+INLINE void put_half_part(uint16_t *p, vf v, size_t n)
+{
+    vh h = narrow(v);
+    memcpy(p, &h, n * sizeof *p);
+}
+
+/* expr of `v`, the number at place i + at of x, of which `left` are left. */
+#define HALF_ROWS(expr)                                                                                                \
+    do {                                                                                                               \
+        uint16_t *half = to;                                                                                           \
+        const uint16_t *from = x;                                                                                      \
+        size_t i = 0;                                                                                                  \
+        past = past && to_line(to) == 0;                                                                               \
+        for (; i + 2 * LANES <= n; i += 2 * LANES) {                                                                   \
+            const size_t left = LANES;                                                                                 \
+            vf two[2];                                                                                                 \
+            __builtin_prefetch((const char *)(from + i) + AHEAD);                                                      \
+            UNROLL for (size_t at = i; at < i + 2 * LANES; at += LANES)                                                \
+            {                                                                                                          \
+                vf v = widen(from + at);                                                                               \
+                (void)left, two[(at - i) / LANES] = (expr);                                                            \
+            }                                                                                                          \
+            put_two(half + i, two[0], two[1], past);                                                                   \
+        }                                                                                                              \
+        for (size_t at = i; at < n; at += LANES) {                                                                     \
+            const size_t left = n - at < LANES ? n - at : LANES;                                                       \
+            vf v = half_part(from + at, left);                                                                         \
+            put_half_part(half + at, expr, left);                                                                      \
+        }                                                                                                              \
+    } while (0)
+
+static void act_half(void *to, const void *x, uint32_t kind, size_t n, int past)
+{
+    switch (kind) {
+    case KILN_ACT_SILU: HALF_ROWS(short_silu(v)); break;
+    case KILN_ACT_GELU: HALF_ROWS(short_gelu(v)); break;
+    case KILN_ACT_GELU_TANH: HALF_ROWS(short_gelu_tanh(v)); break;
+    case KILN_ACT_QUICK_GELU: HALF_ROWS(short_quick_gelu(v)); break;
+    case KILN_ACT_RELU: HALF_ROWS(vrelu(v)); break;
+    case KILN_ACT_SIGMOID: HALF_ROWS(short_sigmoid(v)); break;
+    case KILN_ACT_TANH: HALF_ROWS(short_tanh(v)); break;
+    default: HALF_ROWS(v); break;
+    }
+}
+
+INLINE vf half_at(const void *p, size_t at, size_t n)
+{
+    return n >= LANES ? widen((const uint16_t *)p + at) : half_part((const uint16_t *)p + at, n);
+}
+static void join_half(void *to, const void *x, const void *y, uint32_t how, size_t n, int past)
+{
+    switch (how) {
+    case HALF_ADD: HALF_ROWS(v + half_at(y, at, left)); break;
+    case HALF_MUL: HALF_ROWS(v * half_at(y, at, left)); break;
+    default: HALF_ROWS(v * short_gelu(half_at(y, at, left))); break;
+    }
+}
+
+static void affine_half(void *to, const void *x, float scale, float shift, size_t n, int past)
+{
+    HALF_ROWS(v * splat(scale) + splat(shift));
+}
+static void shift_half(void *to, const void *x, float a, float b, size_t n, int past)
+{
+    HALF_ROWS((v - splat(a)) - splat(b));
+}
+
+static void normalise_half(void *to, const void *x, const float *scale, const float *shift, uint32_t kind, size_t n,
+                           int past)
+{
+    if (kind == KILN_ACT_SILU)
+        HALF_ROWS(short_silu(VFMA(v, get_any(scale + at, left), get_any(shift + at, left))));
+    else
+        HALF_ROWS(VFMA(v, get_any(scale + at, left), get_any(shift + at, left)));
+}
+
+/* expr of `v`, the float at place `at` of x, of which `left` are left, as bf16. */
+#define FLOATS_TO_HALF(expr)                                                                                           \
+    do {                                                                                                               \
+        uint16_t *half = to;                                                                                           \
+        size_t i = 0;                                                                                                  \
+        past = past && to_line(to) == 0;                                                                               \
+        for (; i + 2 * LANES <= n; i += 2 * LANES) {                                                                   \
+            const size_t left = LANES;                                                                                 \
+            vf two[2];                                                                                                 \
+            __builtin_prefetch((const uint16_t *)next + i);                                                            \
+            UNROLL for (size_t at = i; at < i + 2 * LANES; at += LANES)                                                \
+            {                                                                                                          \
+                vf v = get(x + at);                                                                                    \
+                (void)left, two[(at - i) / LANES] = (expr);                                                            \
+            }                                                                                                          \
+            put_two(half + i, two[0], two[1], past);                                                                   \
+        }                                                                                                              \
+        for (size_t at = i; at < n; at += LANES) {                                                                     \
+            const size_t left = n - at < LANES ? n - at : LANES;                                                       \
+            vf v = get_any(x + at, left);                                                                              \
+            put_half_part(half + at, expr, left);                                                                      \
+        }                                                                                                              \
+    } while (0)
+
+/* layer_row() and norm_row() with modulate(), in their order, of bf16. */
+static void layer_half(void *to, const float *x, float mean, float factor, const float *gain, const float *bias,
+                       const void *next, size_t n, int past)
+{
+    const vf m = splat(mean), f = splat(factor);
+    if (gain && bias)
+        FLOATS_TO_HALF((v - m) * (f * get_any(gain + at, left)) + get_any(bias + at, left));
+    else if (gain)
+        FLOATS_TO_HALF((v - m) * (f * get_any(gain + at, left)));
+    else if (bias)
+        FLOATS_TO_HALF((v - m) * f + get_any(bias + at, left));
+    else
+        FLOATS_TO_HALF((v - m) * f);
+}
+static void norm_half(void *to, const float *x, float mean, float factor, const float *const more[4], const void *next,
+                      size_t n, int past)
+{
+    const float *gain = more[0], *bias = more[1], *scale = more[2], *shift = more[3];
+    const vf m = splat(mean), f = splat(factor), one = splat(1);
+    if (!scale && !shift)
+        layer_half(to, x, mean, factor, gain, bias, next, n, past);
+    else if (scale && shift && !gain && !bias)
+        FLOATS_TO_HALF((v - m) * f * (one + get_any(scale + at, left)) + get_any(shift + at, left));
+    else
+        FLOATS_TO_HALF(
+            VFMA((v - m) * f * (gain ? get_any(gain + at, left) : one) + (bias ? get_any(bias + at, left) : splat(0)),
+                 one + (scale ? get_any(scale + at, left) : splat(0)), shift ? get_any(shift + at, left) : splat(0)));
+}
+
+/* The sum of e^(x - base); those too, unless `to` is NULL. */
+static float exp_half(float *to, const void *x, float base, size_t n)
+{
+    const uint16_t *from = x;
+    const vf shift = splat(base);
+    vf sum = {0}, other = {0};
+    float rest = 0;
+    size_t i = 0;
+    for (; i + 2 * LANES <= n; i += 2 * LANES) {
+        vf p = short_exp(widen(from + i) - shift), q = short_exp(widen(from + i + LANES) - shift);
+        __builtin_prefetch((const char *)(from + i) + AHEAD);
+        sum += p, other += q;
+        if (to) put(to + i, p), put(to + i + LANES, q);
+    }
+    for (; i + LANES <= n; i += LANES) {
+        vf p = short_exp(widen(from + i) - shift);
+        sum += p;
+        if (to) put(to + i, p);
+    }
+    if (i < n) {
+        vf p = short_exp(half_part(from + i, n - i) - shift);
+        for (size_t k = 0; k < n - i; k++) rest += p[k];
+        if (to) put_part(to + i, p, n - i);
+    }
+    return lanes_sum(sum + other) + rest;
+}
+
+static void store_scaled(void *to, const float *x, float scale, size_t n, int past)
+{
+    const void *next = x; /* which is near */
+    const vf by = splat(scale);
+    FLOATS_TO_HALF(v * by);
+}
+
+#if LANES == 16
+static const uint16_t zipped[32] = {0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
+                                    8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+#endif
+/* Pairs are the halves of words. */
+static void rope_pairs_half(void *to, const void *x, const float *cosine, const float *sine, size_t n, int past)
+{
+    const char *from = x;
+    size_t i = 0;
+    past = past && to_line(to) == 0;
+    for (; i + LANES <= n; i += LANES) {
+        vu w;
+        __builtin_prefetch(from + 4 * i + AHEAD);
+        memcpy(&w, from + 4 * i, sizeof w);
+        vf a = (vf)(w << 16), b = (vf)(w & 0xffff0000u), c = get(cosine + i), s = get(sine + i);
+#if LANES == 16
+        const __m512i order = _mm512_loadu_si512(zipped);
+        __m512i both = _mm512_permutexvar_epi16(order, narrowed_two(a * c - b * s, b * c + a * s));
+        if (past)
+            _mm512_stream_si512((__m512i *)(void *)((char *)to + 4 * i), both);
+        else
+            _mm512_storeu_si512((char *)to + 4 * i, both);
+#else
+        w = rounded(a * c - b * s) >> 16 | (rounded(b * c + a * s) & 0xffff0000u);
+        memcpy((char *)to + 4 * i, &w, sizeof w);
+#endif
+    }
+    for (; i < n; i++) {
+        uint16_t *t = (uint16_t *)to + 2 * i;
+        float a = bf16_to_f32(((const uint16_t *)x)[2 * i]), b = bf16_to_f32(((const uint16_t *)x)[2 * i + 1]);
+        t[0] = bf16_from_f32(a * cosine[i] - b * sine[i]), t[1] = bf16_from_f32(b * cosine[i] + a * sine[i]);
+    }
+}
+static void rope_halves_half(void *to, const void *x, const float *cosine, const float *sine, size_t n, int past)
+{
+    const uint16_t *a = x, *b = a + n;
+    uint16_t *p = to, *q = p + n;
+    size_t i = 0;
+    past = past && to_line(p) == 0 && to_line(q) == 0;
+    for (; i + 2 * LANES <= n; i += 2 * LANES) {
+        vf first[2], second[2];
+        __builtin_prefetch((const char *)(a + i) + AHEAD), __builtin_prefetch((const char *)(b + i) + AHEAD);
+        UNROLL for (size_t k = 0; k < 2; k++)
+        {
+            size_t at = i + k * LANES;
+            vf u = widen(a + at), v = widen(b + at), c = get(cosine + at), s = get(sine + at);
+            first[k] = u * c - v * s, second[k] = v * c + u * s;
+        }
+        put_two(p + i, first[0], first[1], past), put_two(q + i, second[0], second[1], past);
+    }
+    for (; i < n; i++) {
+        float u = bf16_to_f32(a[i]), v = bf16_to_f32(b[i]);
+        p[i] = bf16_from_f32(u * cosine[i] - v * sine[i]), q[i] = bf16_from_f32(v * cosine[i] + u * sine[i]);
+    }
+}
+
+INLINE void fold_exp_as(const uint32_t type, float *top, float *total, const void *const *x, size_t rows, size_t n)
+{
+    ROWS_LOOP(n, {
+        vf before = get_any(top + i, left);
+        vf now = before;
+        for (size_t r = 0; r < rows; r++) now = vmost(now, get_as(type, x[r], i, left));
+        vf base = finite_base(now);
+        vf s = get_any(total + i, left) * vexp(before - base);
+        for (size_t r = 0; r < rows; r++) {
+            vf v = get_as(type, x[r], i, left) - base;
+            s += type == KILN_BF16 ? short_exp(v) : vexp(v);
+        }
+        put_any(top + i, now, left), put_any(total + i, s, left);
+    });
+}
+static void fold_exp_stored(float *top, float *total, const void *const *x, size_t rows, uint32_t type, size_t n)
+{
+    switch (type) {
+    case KILN_F32: fold_exp_as(KILN_F32, top, total, x, rows, n); break;
+    case KILN_BF16: fold_exp_as(KILN_BF16, top, total, x, rows, n); break;
+    default: fold_exp_as(KILN_F16, top, total, x, rows, n); break;
+    }
+}
+
+/* ---- more rows as they are stored ---- */
+
+/* `count` groups of n numbers, one after the other: fold_row() of each. */
+static void fold_groups(uint32_t kind, float *to, const float *x, size_t n, size_t count)
+{
+    for (size_t g = 0; g < count; g++)
+        to[g] = kind == KILN_REDUCE_L2 ? fold_row_as(KILN_REDUCE_L2, KILN_F32, x + g * n, n)
+                                       : fold_row_as(KILN_REDUCE_SUM, KILN_F32, x + g * n, n);
+}

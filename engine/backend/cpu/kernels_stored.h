@@ -1,0 +1,184 @@
+/* kernels_stored.h - the part of kernels_template.h for rows that are read and stored in f32, bf16 or f16, past the
+ * caches or not: sums of columns, windows and taps of pictures. Part of that file: included by it alone, once for each
+ * width of vectors.
+ */
+
+/* Two vectors at place i of a row; where `past` is set, that is where a line begins. */
+INLINE void put_pair(const uint32_t type, void *row, size_t i, vf a, vf b, int past)
+{
+    char *to = (char *)row + i * (type == KILN_F32 ? 4 : 2);
+    if (type == KILN_BF16) {
+        put_two((uint16_t *)(void *)to, a, b, past);
+        return;
+    }
+#if LANES == 16
+    if (type == KILN_F32 && past) {
+        _mm512_stream_si512((__m512i *)(void *)to, (__m512i)a);
+        _mm512_stream_si512((__m512i *)(void *)(to + CACHE_LINE), (__m512i)b);
+        return;
+    }
+#endif
+    put_as(type, to, a, LANES), put_as(type, to + LANES * (type == KILN_F32 ? 4 : 2), b, LANES);
+}
+
+/* expr of the place `at`, of which `left` are left, stored at `to`. */
+#define STORED_ROW(type, to, n, past, expr)                                                                            \
+    do {                                                                                                               \
+        size_t i = 0;                                                                                                  \
+        int lines = (past) && to_line(to) == 0;                                                                        \
+        for (; i + 2 * LANES <= (n); i += 2 * LANES) {                                                                 \
+            const size_t left = LANES;                                                                                 \
+            vf two[2];                                                                                                 \
+            UNROLL for (size_t at = i; at < i + 2 * LANES; at += LANES) two[(at - i) / LANES] = (expr);                \
+            put_pair(type, to, i, two[0], two[1], lines);                                                              \
+        }                                                                                                              \
+        for (size_t at = i; at < (n); at += LANES) {                                                                   \
+            const size_t left = (n)-at < LANES ? (n)-at : LANES;                                                       \
+            put_as(type, (char *)(to) + at * (type == KILN_F32 ? 4 : 2), expr, left);                                  \
+        }                                                                                                              \
+    } while (0)
+
+/* ---- sums of columns ---- */
+
+/* The sums so far go before (or behind) each row is added to them. */
+INLINE void prefix_columns_as(const uint32_t type, char *to, size_t step_to, const char *x, size_t step, float *sums,
+                              size_t rows, int before, size_t n, int past)
+{
+    const size_t size = type == KILN_F32 ? 4 : 2;
+    size_t i = 0;
+    past = past && to_line(to) == 0 && step_to % CACHE_LINE == 0;
+    for (; i + 2 * LANES <= n; i += 2 * LANES) {
+        vf a = get(sums + i), b = get(sums + i + LANES);
+        for (size_t r = 0; r < rows; r++) {
+            __builtin_prefetch(x + (r + rows) * step + i * size);
+            vf u = get_as(type, x + r * step, i, LANES), v = get_as(type, x + r * step, i + LANES, LANES);
+            if (before) put_pair(type, to + r * step_to, i, a, b, past);
+            a += u, b += v;
+            if (!before) put_pair(type, to + r * step_to, i, a, b, past);
+        }
+        put(sums + i, a), put(sums + i + LANES, b);
+    }
+    for (; i < n; i += LANES) {
+        size_t left = n - i < LANES ? n - i : LANES;
+        vf s = get_any(sums + i, left);
+        for (size_t r = 0; r < rows; r++) {
+            vf v = get_as(type, x + r * step, i, left);
+            if (before) put_as(type, to + r * step_to + i * size, s, left);
+            s += v;
+            if (!before) put_as(type, to + r * step_to + i * size, s, left);
+        }
+        put_any(sums + i, s, left);
+    }
+}
+static void prefix_columns(void *to, size_t step_to, const void *x, size_t step, uint32_t type, float *sums,
+                           size_t rows, int before, size_t n, int past)
+{
+    switch (type) {
+    case KILN_F32: prefix_columns_as(KILN_F32, to, step_to, x, step, sums, rows, before, n, past); break;
+    case KILN_BF16: prefix_columns_as(KILN_BF16, to, step_to, x, step, sums, rows, before, n, past); break;
+    default: prefix_columns_as(KILN_F16, to, step_to, x, step, sums, rows, before, n, past); break;
+    }
+}
+
+/* ---- pictures ---- */
+
+INLINE vf folded_window(const uint32_t most, const float *x, const size_t window, size_t channels, size_t n, vf scale)
+{
+    vf v = splat(most ? -INFINITY : 0);
+    for (size_t k = 0; k < window; k++) {
+        vf own = get_any(x + k * channels, n);
+        v = most ? vmost(v, own) : v + own;
+    }
+    return most ? v : v * scale + splat(0);
+}
+INLINE void windows_as(const uint32_t most, const uint32_t type, char *to, size_t step, const float *x, size_t stride,
+                       const size_t window, float scale, size_t pixels, size_t channels, int past)
+{
+    const vf by = splat(scale);
+    for (size_t o = 0; o < pixels; o++, to += step, x += stride * channels)
+        STORED_ROW(type, to, channels, past, folded_window(most, x + at, window, channels, left, by));
+}
+INLINE void windows_typed(const uint32_t most, void *to, uint32_t type, size_t step, const float *x, size_t stride,
+                          size_t window, float scale, size_t pixels, size_t channels, int past)
+{
+    if (type == KILN_BF16 && window == 3)
+        windows_as(most, KILN_BF16, to, step, x, stride, 3, scale, pixels, channels, past);
+    else if (type == KILN_BF16)
+        windows_as(most, KILN_BF16, to, step, x, stride, window, scale, pixels, channels, past);
+    else if (type == KILN_F32)
+        windows_as(most, KILN_F32, to, step, x, stride, window, scale, pixels, channels, past);
+    else
+        windows_as(most, KILN_F16, to, step, x, stride, window, scale, pixels, channels, past);
+}
+static void windows_row(uint32_t kind, void *to, uint32_t type, size_t step, const float *x, size_t stride,
+                        size_t window, float scale, size_t pixels, size_t channels, int past)
+{
+    if (kind == KILN_REDUCE_MAX)
+        windows_typed(1, to, type, step, x, stride, window, scale, pixels, channels, past);
+    else
+        windows_typed(0, to, type, step, x, stride, window, scale, pixels, channels, past);
+}
+
+/* The sum of x[r] w[r], row after row, plus bias or NULL. */
+INLINE vf tap_sum(const uint32_t type, const void *const *x, const float *const *w, const size_t rows,
+                  const float *bias, size_t i, size_t n)
+{
+    vf sum = {0};
+    UNROLL for (size_t r = 0; r < rows; r++) sum = VFMA(get_as(type, x[r], i, n), get_any(w[r] + i, n), sum);
+    __builtin_prefetch((const char *)x[rows - 1] + i * (type == KILN_F32 ? 4 : 2) + AHEAD);
+    return bias ? sum + get_any(bias + i, n) : sum;
+}
+INLINE void depthwise_as(const uint32_t type, void *to, const void *const *x, const float *const *w, size_t rows,
+                         const float *bias, size_t n, int past)
+{
+    if (rows == 4)
+        STORED_ROW(type, to, n, past, tap_sum(type, x, w, 4, bias, at, left));
+    else if (rows)
+        STORED_ROW(type, to, n, past, tap_sum(type, x, w, rows, bias, at, left));
+    else
+        STORED_ROW(type, to, n, past, bias ? get_any(bias + at, left) : splat(0));
+}
+static void depthwise_row(void *to, uint32_t type, const void *const *x, const float *const *w, size_t rows,
+                          const float *bias, size_t n, int past)
+{
+    switch (type) {
+    case KILN_F32: depthwise_as(KILN_F32, to, x, w, rows, bias, n, past); break;
+    case KILN_BF16: depthwise_as(KILN_BF16, to, x, w, rows, bias, n, past); break;
+    default: depthwise_as(KILN_F16, to, x, w, rows, bias, n, past); break;
+    }
+}
+
+INLINE vf blended(const float *row, const int32_t *place, const float *weight, const size_t most, size_t channels,
+                  size_t n)
+{
+    vf sum = {0};
+    UNROLL for (size_t k = 0; k < most; k++) sum =
+        VFMA(get_any(row + (size_t)place[k] * channels, n), splat(weight[k]), sum);
+    return sum;
+}
+/* Pixel o of the result: the sum over k of weight[o most + k] times pixel place[o most + k] of a row of pixels. */
+INLINE void blend_as(const uint32_t type, char *to, size_t step, const float *row, const int32_t *place,
+                     const float *weight, const size_t most, size_t pixels, size_t channels, int past)
+{
+    for (size_t o = 0; o < pixels; o++, to += step, place += most, weight += most)
+        STORED_ROW(type, to, channels, past, blended(row + at, place, weight, most, channels, left));
+}
+INLINE void blend_typed(const uint32_t type, char *to, size_t step, const float *row, const int32_t *place,
+                        const float *weight, size_t most, size_t pixels, size_t channels, int past)
+{
+    switch (most) {
+    case 1: blend_as(type, to, step, row, place, weight, 1, pixels, channels, past); break;
+    case 2: blend_as(type, to, step, row, place, weight, 2, pixels, channels, past); break;
+    case 4: blend_as(type, to, step, row, place, weight, 4, pixels, channels, past); break;
+    default: blend_as(type, to, step, row, place, weight, most, pixels, channels, past); break;
+    }
+}
+static void blend_row(void *to, uint32_t type, size_t step, const float *row, const int32_t *place, const float *weight,
+                      size_t most, size_t pixels, size_t channels, int past)
+{
+    switch (type) {
+    case KILN_F32: blend_typed(KILN_F32, to, step, row, place, weight, most, pixels, channels, past); break;
+    case KILN_BF16: blend_typed(KILN_BF16, to, step, row, place, weight, most, pixels, channels, past); break;
+    default: blend_typed(KILN_F16, to, step, row, place, weight, most, pixels, channels, past); break;
+    }
+}
