@@ -126,7 +126,7 @@ static kiln_status open_job(kiln_workflow *w, error *e)
     if (!w->set) return error_set(e, KILN_ERR_NOMEM, "out of memory");
     for (size_t i = 0; i < o->n_set; i++) {
         const kiln_setting *s = (const void *)((const char *)o->set + i * o->set_stride);
-        w->set[i] = (set_option){.name = s->name, .value = s->value};
+        w->set[i] = (set_option){.name = s->name, .value = s->value, .here = 1};
     }
     job_source from = {.path = o->path,
                        .set = w->set,

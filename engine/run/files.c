@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { NAMES_MAX = 200, FOLDERS_MAX = FILE_ROOTS_MAX - 8 /* room for those nobody has to name */ };
@@ -46,7 +47,9 @@ static const char *join(arena *a, const char *folder, const char *name)
 static const char *folder_of(arena *a, const char *path)
 {
     const char *slash = strrchr(path, '/');
-    if (!slash) return ".";
+    struct stat st;
+    if (!slash || (stat(path, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISCHR(st.st_mode) || S_ISSOCK(st.st_mode))))
+        return "."; /* a pipe lies nowhere */
     return slash == path ? "/" : arena_strndup(a, path, (size_t)(slash - path));
 }
 
