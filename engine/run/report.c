@@ -226,22 +226,28 @@ kiln_status report_rows_set(report *r, const workflow *w, const report_rows *row
     return KILN_OK;
 }
 
-void report_row(report *r, size_t part, const char *status, const char *message, double seconds)
+void report_row(report *r, size_t part, const row_end *end)
 {
     str fields = {0};
     pthread_mutex_lock(&r->lock);
     r->rows_done++;
     str_printf(&fields, ", \"row\": %zu", r->rows.number[part]);
     json_text(&fields, "label", r->rows.label[part]);
-    json_text(&fields, "status", status);
-    json_number(&fields, "seconds", (double)(long long)(seconds * 1e6) / 1e6);
-    if (message) json_text(&fields, "message", message);
+    json_text(&fields, "status", end->status);
+    json_number(&fields, "seconds", (double)(long long)(end->seconds * 1e6) / 1e6);
+    str_append(&fields, ", \"files\": [");
+    for (size_t i = 0; i < end->n_file; i++) {
+        str_append(&fields, i ? ", " : "");
+        str_json(&fields, end->file[i], strlen(end->file[i]), 1);
+    }
+    str_char(&fields, ']');
+    if (end->message) json_text(&fields, "message", end->message);
     emit(r, "row_done", &fields);
     if (!r->quiet && (!r->bar || r->verbose)) {
         char left[48];
         rows_left(r, left);
         say(r, "[%zu/%zu] row %zu (%s) %s, %.2f s%s", r->rows_done, r->rows.total, r->rows.number[part],
-            r->rows.label[part], status, seconds, left);
+            r->rows.label[part], end->status, end->seconds, left);
     }
     pthread_mutex_unlock(&r->lock);
 }

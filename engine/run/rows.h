@@ -19,6 +19,8 @@ typedef struct {
     digest key;                   /* of what the row makes: keys of its outputs, and its settings */
     uint32_t prefix[PREFIX_KEYS]; /* of each expensive node: the first row that has it too        */
     row_state state;
+    int exists; /* what it writes is in row_set.skip_in */
+    digest names;
     double seconds;
     char *message; /* why it failed */
     char **file;   /* relative to the output folder */
@@ -29,6 +31,7 @@ typedef struct {
     job *job;
     int is_sweep;
     sweep plan;
+    const char *skip_in; /* rows whose results are in this folder are done; NULL: their names do not matter */
     set_option *set; /* the command line's settings, and room for a row's behind them */
     row_record *record;
     uint32_t *todo;
