@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/memory_alloc.h"
 #include "base/print.h"
+#include "base/terminal.h"
 #include "run/interrupt.h"
 #include "run/job.h"
 
@@ -84,7 +85,7 @@ static void fall_silent(void)
 static void add_line(void *arg, const char *text, int is_warning)
 {
     kiln_workflow *w = arg;
-    print_text(stderr, "%s\n", text); /* nothing without a console */
+    terminal_print_fault(text, is_warning); /* nothing without a console */
     if (is_warning) {
         to_program(w, KILN_LOG_WARN, text);
         return;

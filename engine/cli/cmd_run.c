@@ -182,8 +182,10 @@ static int run_once(kiln_workflow *w, const kiln_run_options *how)
     kiln_status status = kiln_workflow_run(w, how, &s, &why);
     int code = exit_status(status, &s);
     if (code == EXIT_INTERRUPTED)
-        print_text(stderr, "kiln: interrupted; %llu of %llu nodes were finished\n", (unsigned long long)finished(&s),
-                   (unsigned long long)s.nodes);
+        print_text(stderr, "kiln: interrupted; %llu of %llu nodes were finished%s\n", (unsigned long long)finished(&s),
+                   (unsigned long long)s.nodes,
+                   how->no_cache ? "; nothing of it was kept (--no-cache)"
+                                 : " and are kept; the same command goes on from there");
     else if (status != KILN_OK && s.failed == 0)
         print_text(stderr, "kiln: error: %s\n", why.text); /* a failing node has been reported when it failed */
     else if (status != KILN_OK)
@@ -235,7 +237,8 @@ static int run_sweep(kiln_workflow *w, const kiln_run_options *how, int by_optio
     int code = sweep_status(status, &s);
     if (s.rows_faulty) faults_as_events(w, how->events);
     if (code == EXIT_INTERRUPTED)
-        print_text(stderr, "kiln: interrupted; the same command goes on from here\n");
+        print_text(stderr, "kiln: interrupted; %llu of %llu rows are done; the same command goes on from here\n",
+                   (unsigned long long)(s.rows_done + s.rows_before), (unsigned long long)s.rows);
     else if (status != KILN_OK)
         print_text(stderr, "kiln: error: %s\n", why.text);
     return code;
@@ -283,6 +286,10 @@ static int split_output(const char *file, char *folder, size_t capacity, library
     const char *slash = strrchr(file, '/'), *name = slash ? slash + 1 : file, *dot = strrchr(name, '.');
     int n = slash ? snprintf(folder, capacity, "%.*s", slash == file ? 1 : (int)(slash - file), file)
                   : snprintf(folder, capacity, ".");
+    static const char *const foreign[] = {".tif", ".tiff", ".bmp", ".gif", ".avif", ".jxl", ".heic"};
+    for (size_t i = 0; dot && i < sizeof foreign / sizeof foreign[0]; i++)
+        if (strcasecmp(dot, foreign[i]) == 0)
+            return print_text(stderr, "kiln: -o %s: kiln writes no %s files; end the name in .png\n", file, dot), 0;
     if (n >= (int)capacity || !dot || dot == name || !dot[1] || folder_exists(file)) {
         print_text(stderr, "kiln: -o %s: %s\n", file,
                    folder_exists(file) ? "this is a folder; -o names a file, --out a folder"

@@ -354,8 +354,10 @@ static kiln_status commit(kiln_file *f, const char **path)
     if (status == KILN_OK) status = name_it(f, name, sizeof name);
     if (status == KILN_OK) {
         const char *relative = f->where == KILN_FILES_TEMP ? f->inside + strlen("temp/") : f->inside;
+        const char *folder = strcmp(c->env->output->path, ".") == 0 && f->name ? "" : c->env->output->path;
         char *kept = arena_printf(&c->scratch, "%s%s", relative, name),
-             *whole = arena_printf(&c->scratch, "%s/%s%s", c->env->output->path, f->inside, name);
+
+             *whole = arena_printf(&c->scratch, "%s%s%s%s", folder, *folder ? "/" : "", f->inside, name);
         if (path) *path = kept ? kept : "";
         if (whole && c->env->file) c->env->file(c->env->arg, c->node, whole);
     }

@@ -274,8 +274,8 @@ static void say_missing(str *s, arena *a, const file_roots *r, const char *kind,
         str_printf(s, "%s'%.60s'", i ? ", " : "there are ", found->name[i]);
     if (!near && !is_input && found->n > SHOWN) str_printf(s, " and %zu more", found->n - SHOWN);
     if (!near && !is_input && !found->n) str_append(s, "there are none");
-    if (near)
-        return;
+    if (near && place && !is_input) str_printf(s, " (a file goes into %.200s)", place);
+    if (near) return;
     str_append(s, is_input ? "" : "; ");
     if (place)
         str_printf(s, "put it into %.200s%s", place,
