@@ -60,7 +60,8 @@ static void print_json(const char *path, kiln_workflow *w, const kiln_message *w
     if (w) str_printf(&s, ", \"nodes\": %zu", kiln_workflow_node_count(w));
     if (w && kiln_workflow_is_sweep(w)) str_printf(&s, ", \"rows\": %zu", kiln_workflow_row_count(w));
     str_append(&s, "}\n");
-    print_raw(stdout, s.failed ? "{\"faults\": [{\"severity\": \"error\", \"text\": \"out of memory\"}]}\n" : str_text(&s));
+    print_raw(stdout,
+              s.failed ? "{\"faults\": [{\"severity\": \"error\", \"text\": \"out of memory\"}]}\n" : str_text(&s));
     str_free(&s);
 }
 

@@ -88,8 +88,11 @@ static void print_one(const models *m, const model *one, int first)
     put_families(one->path, &families, &bytes);
     if (argument(m->a, "--hash") && file_digest(one->path, &content, &e) == KILN_OK) digest_hex(content, hex);
     if (argument(m->a, "--json")) {
-        const char *const pair[][2] = {{"kind", one->kind}, {"name", one->name}, {"path", one->path},
-                                       {"family", str_text(&families)}, {"hash", hex}};
+        const char *const pair[][2] = {{"kind", one->kind},
+                                       {"name", one->name},
+                                       {"path", one->path},
+                                       {"family", str_text(&families)},
+                                       {"hash", hex}};
         for (size_t i = 0; i < 4u + (hex[0] != 0); i++) {
             str_printf(&s, "%s\"%s\": ", i ? ", " : first ? "{" : ", {", pair[i][0]);
             str_json(&s, pair[i][1], strlen(pair[i][1]), 1);

@@ -15,7 +15,8 @@
 #include <string.h>
 
 static const option options[] = {
-    {"--all", 0, NULL, "also every written input of every node, as NODE.INPUT (the default where there is no `params`)", 0},
+    {"--all", 0, NULL, "also every written input of every node, as NODE.INPUT (the default where there is no `params`)",
+     0},
     {"--json", 0, NULL, "print one JSON object", 0},
     PLUGINS_OPTION,
 };

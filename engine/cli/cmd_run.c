@@ -36,8 +36,8 @@ static const option run_options[] = {
     {"--cache-size", 0, "SIZE", "keep at most this much, as 500M or 20G (default: 10G)", 0},
     {"--save-state", 0, "SECONDS", "how often long sampling writes a state to go on from (default: 30; 0: never)", 0},
     {"--jobs", 0, "N", "nodes that may run at once (default: 3); those that need the device go one by one", 0},
-    {"--over", 0, "NAME=VALUES", "run once for each value: seed=1..100, cfg=5,7,9, w=0.5..1.0..0.1, prompt=@lines.txt, image=in/*.png",
-     1},
+    {"--over", 0, "NAME=VALUES",
+     "run once for each value: seed=1..100, cfg=5,7,9, w=0.5..1.0..0.1, prompt=@lines.txt, image=in/*.png", 1},
     {"--over-file", 0, "FILE", "run once for each line of a CSV file whose first line names what its columns set", 0},
     {"--sheet", 0, "FILE", "draw the pictures of all rows on one PNG (FILE ends in .png) with labelled axes", 0},
     {"--manifest", 0, "FILE", "what became of each row, as JSON lines (default: OUT/manifest.jsonl)", 0},
@@ -53,7 +53,8 @@ static const manual run_manual = {
     .usage = "kiln run FILE [options]",
     .about =
         "Runs a workflow: kiln's YAML, one of ComfyUI's (as its editor saves it, or the API format), or a picture\n"
-        "that carries one; '-' reads standard input. The paths of what was written go to standard output, everything else to standard error.\n\n"
+        "that carries one; '-' reads standard input. The paths of what was written go to standard output, everything "
+        "else to standard error.\n\n"
         "Exit status: 0 done, 1 the run failed, 2 the workflow or the arguments are wrong, 3 some branches failed\n"
         "and others were finished, 130 interrupted (Ctrl-C; a second one does not wait).",
     .options = run_options,
@@ -114,8 +115,12 @@ static int sheet_named_well(const char *path)
 static int one_file(const arguments *a, const manual *m)
 {
     if (a->n_operand == 1) return 1;
-    print_text(stderr, "kiln: %s\nusage: %s\n", a->n_operand ? "more than one workflow file" : "which workflow file?",
-               m->usage);
+    if (a->n_operand > 1)
+        print_text(stderr,
+                   "kiln: more than one workflow file: '%s' and '%s'; a value with blanks goes in quotes\nusage: %s\n",
+                   a->operand[0], a->operand[1], m->usage);
+    else
+        print_text(stderr, "kiln: which workflow file?\nusage: %s\n", m->usage);
     return 0;
 }
 
@@ -280,6 +285,17 @@ static int run_workflow(kiln_workflow *w, const kiln_run_options *how, int by_op
     return run_once(w, how);
 }
 
+/* 0: said. */
+static int out_is_a_folder(const char *path)
+{
+    static const char *const pictures[] = {".png", ".jpg", ".jpeg", ".webp"};
+    const char *dot = path ? strrchr(path, '.') : NULL;
+    for (size_t i = 0; dot && i < sizeof pictures / sizeof pictures[0]; i++)
+        if (strcasecmp(dot, pictures[i]) == 0 && !folder_exists(path))
+            return print_text(stderr, "kiln: --out %s: it names a folder; -o %s names the picture\n", path, path), 0;
+    return 1;
+}
+
 /* -o FILE: its folder, and the name in it. 0: said. */
 static int split_output(const char *file, char *folder, size_t capacity, library_extra *extra, kiln_run_options *how)
 {
@@ -313,6 +329,7 @@ int cmd_run(int argc, char **argv)
     if (a.help) return manual_print(&run_manual), EXIT_DONE;
     const char *output = argument(&a, "--output");
     if (!one_file(&a, &run_manual) || !read_options(&a, &how)) return EXIT_BAD_INPUT;
+    if (!out_is_a_folder(how.out)) return EXIT_BAD_INPUT;
     if (output && !split_output(output, folder, sizeof folder, &extra, &how)) return EXIT_BAD_INPUT;
     extra.json = argument(&a, "--json") != NULL;
     extra.skip_existing = argument(&a, "--skip-existing") != NULL && !output;
@@ -326,7 +343,8 @@ int cmd_run(int argc, char **argv)
     kiln_workflow *w = open_workflow(&a, a.operand[0], &with, &why, &status);
     if (!w) return status;
     if (output && kiln_workflow_is_sweep(w)) {
-        print_text(stderr, "kiln: -o %s: the workflow's `matrix` makes several results; name a folder with --out\n", output);
+        print_text(stderr, "kiln: -o %s: the workflow's `matrix` makes several results; name a folder with --out\n",
+                   output);
         status = EXIT_BAD_INPUT;
     } else {
         library_extra_set(w, &extra);

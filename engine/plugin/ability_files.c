@@ -38,7 +38,7 @@ struct kiln_file {
     int listed;         /* slot of base/unfinished.h while it has a temporary name, or -1 */
     char stem[STEM_MAX + 1], extension[EXTENSION_MAX + 1];
     char inside[PREFIX_MAX + 1]; /* "shapes/": the folder below the root, "" for the root */
-    const char *name; /* the name it is to have, over what has it; NULL: the first free number */
+    const char *name;            /* the name it is to have, over what has it; NULL: the first free number */
     uint32_t where;
     kiln_status failed; /* status of the first write that failed */
 };
@@ -196,8 +196,8 @@ static kiln_status check_named(kiln_ctx *c, uint32_t where, const char *extensio
     const char *wanted = wanted_extension(c);
     if (!out->file || where != KILN_FILES_OUTPUT) return KILN_OK;
     if (!wanted || strcasecmp(wanted, extension) != 0)
-        return error_set(ctx_error(c), KILN_ERR_INVALID, "-o %s: this node writes .%s files; end the name so", out->file,
-                         extension);
+        return error_set(ctx_error(c), KILN_ERR_INVALID, "-o %s: this node writes .%s files; end the name so",
+                         out->file, extension);
     if (atomic_fetch_add(&out->taken, 1) > 0)
         return error_set(ctx_error(c), KILN_ERR_INVALID,
                          "-o %s: there is more than one result; take --out FOLDER, or save one picture", out->file);

@@ -75,7 +75,8 @@ static kiln_status add_section(const paths *p, const char *here, const yaml_node
     if (!folder_exists(from)) return fault(p, base ? base : s, "base_path: there is no such folder");
     for (size_t i = 0; i < s->n; i++) {
         const char *key = s->key[i]->text;
-        if (strcmp(key, "base_path") == 0 || strcmp(key, "is_default") == 0 || strcmp(key, "custom_nodes") == 0) continue;
+        if (strcmp(key, "base_path") == 0 || strcmp(key, "is_default") == 0 || strcmp(key, "custom_nodes") == 0)
+            continue;
         if (s->item[i]->kind != YAML_SCALAR) return fault(p, s->item[i], "folders are a text, one a line");
         TRY(add_lines(p, from, key, s->item[i]->text));
     }

@@ -168,7 +168,7 @@ typedef struct {
     arena *a;
     file_seen_fn fn;
     void *arg;
-    int all;    /* files of any ending */
+    int all; /* files of any ending */
     size_t seen;
 } listing;
 

@@ -52,7 +52,7 @@ typedef struct {
     int no_cache, quiet, verbose, validate, fail_fast;
     int skip_existing; /* what is in `out` already is done (existing.h)                */
     int json;          /* JOB_EXPLAIN and JOB_DRY_RUN print one JSON object */
-    int signals; /* 1: the first of them asks the run to stop, the second ends the process */
+    int signals;       /* 1: the first of them asks the run to stop, the second ends the process */
     void (*on_event)(void *arg, const char *json); /* see report.h; or NULL */
     void *arg;
 } job_setting;

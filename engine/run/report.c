@@ -31,7 +31,7 @@ struct report {
     double start, last_draw;
     double *node_start, *node_line; /* by node */
     size_t done, total, n_skipped;
-    str skipped; /* names of the first few */
+    str skipped;      /* names of the first few */
     report_rows rows; /* total 0: no sweep */
     size_t rows_done, rows_before;
 };
@@ -167,8 +167,8 @@ static void node_line(const report *r, size_t node, uint64_t done, uint64_t tota
     for (int form = 0; form < 4; form++) {
         int n = form == 0   ? snprintf(line, capacity, "[%zu/%zu] %s (%s) %s %s %s%s%s", r->done + 1, r->total,
                                        name_of(r, node), type_of(r, node), cells, what, of, comma, rest)
-                : form == 1 ? snprintf(line, capacity, "[%zu/%zu] %s %s %s%s%s", r->done + 1, r->total, name_of(r, node),
-                                       cells, of, comma, rest)
+                : form == 1 ? snprintf(line, capacity, "[%zu/%zu] %s %s %s%s%s", r->done + 1, r->total,
+                                       name_of(r, node), cells, of, comma, rest)
                 : form == 2 ? snprintf(line, capacity, "%s %s%s%s", name_of(r, node), of, comma, rest)
                             : snprintf(line, capacity, "%s%s%s", of, comma, rest);
         if (n >= 0 && (size_t)n <= width) return;

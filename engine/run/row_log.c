@@ -133,6 +133,7 @@ static void note_message(row_record *record, const run_event *ev)
     if (record->message) return;
     if (ev->kind == RUN_NODE_SKIPPED)
         snprintf(text, sizeof text, "node '%.200s', which it shares with another row, failed", ev->because);
+    record->said = ev->kind == RUN_NODE_FAILED;
     record->message = mem_strdup(ev->kind == RUN_NODE_SKIPPED ? text : ev->failure->message);
 }
 

@@ -199,9 +199,10 @@ static kiln_status names_differ(const row_set *r, error *e)
     for (size_t i = 1; i < n; i++) twice += digest_equal(all[i], all[i - 1]);
     mem_free(all);
     if (!twice) return KILN_OK;
-    return error_set(e, KILN_ERR_INVALID,
-                     "--skip-existing: several rows write files of the same name; put what varies into filename_prefix, "
-                     "as %%NODE.INPUT%% or ${image.stem}");
+    return error_set(
+        e, KILN_ERR_INVALID,
+        "--skip-existing: several rows write files of the same name; put what varies into filename_prefix, "
+        "as %%NODE.INPUT%% or ${image.stem}");
 }
 
 kiln_status rows_check(row_set *r, const key_setting *keys, error *e)

@@ -23,6 +23,7 @@ typedef struct {
     digest names;
     double seconds;
     char *message; /* why it failed */
+    int said;      /* it was printed when it failed */
     char **file;   /* relative to the output folder */
     size_t n_file, file_capacity;
 } row_record;
@@ -32,7 +33,7 @@ typedef struct {
     int is_sweep;
     sweep plan;
     const char *skip_in; /* rows whose results are in this folder are done; NULL: their names do not matter */
-    set_option *set; /* the command line's settings, and room for a row's behind them */
+    set_option *set;     /* the command line's settings, and room for a row's behind them */
     row_record *record;
     uint32_t *todo;
     size_t n_todo;

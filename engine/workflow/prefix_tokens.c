@@ -48,7 +48,10 @@ static void append_clean(str *to, const char *text, size_t n)
         str_char(to, (unsigned char)text[i] < 0x20 || strchr("/?<>\\:*|\"\x7f", text[i]) ? '_' : text[i]);
 }
 
-static int same(const char *text, const char *name, size_t n) { return text && strlen(text) == n && !strncmp(text, name, n); }
+static int same(const char *text, const char *name, size_t n)
+{
+    return text && strlen(text) == n && !strncmp(text, name, n);
+}
 
 /* The one node of that name, title or type; NULL: none or several (*n: how many). */
 static const graph_node *node_called(const workflow *w, const char *name, size_t length, size_t *n)
@@ -101,8 +104,8 @@ static void fault_input(replacing *r, const char *token, int n, const graph_node
     char word[130];
     snprintf(word, sizeof word, "%.*s", (int)(length < 128 ? length : 128), name);
     const char *near = of->type ? nearest_name(word, input_at, of->type->n_param, (void *)(uintptr_t)of->type) : NULL;
-    document_fault(r->w->doc, r->at, r->g->doc, "input 'filename_prefix': %%%.*s%%: '%s' (%s) has no value '%s'%s%s%s", n,
-                   token, of->doc->name, of->doc->type, word, near ? "; did you mean '" : "", near ? near : "",
+    document_fault(r->w->doc, r->at, r->g->doc, "input 'filename_prefix': %%%.*s%%: '%s' (%s) has no value '%s'%s%s%s",
+                   n, token, of->doc->name, of->doc->type, word, near ? "; did you mean '" : "", near ? near : "",
                    near ? "'?" : "");
 }
 

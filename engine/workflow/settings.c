@@ -45,8 +45,7 @@ static size_t nodes_with(const document *d, const char *name, const catalog_view
         if (n++ == 0) *first = one;
         if (n > LISTED || used > LIST_TEXT - 90) continue;
         used += (size_t)snprintf(list + used, 80, "%s%.35s.%.35s", n > 1 ? ", " : "", one->name, name);
-        if (one->title && used < LIST_TEXT - 60)
-            used += (size_t)snprintf(list + used, 40, " \"%.30s\"", one->title);
+        if (one->title && used < LIST_TEXT - 60) used += (size_t)snprintf(list + used, 40, " \"%.30s\"", one->title);
     }
     return n;
 }
@@ -141,13 +140,12 @@ static void put(document *d, doc_node *n, const char *input, const set_option *s
         n->input = grown;
         in = &grown[n->n_input++];
     }
-    *in = (doc_input){
-        .name = input, .at = n->at, .value_at = n->at, .text = value, .source = raw, .here = s->here};
+    *in = (doc_input){.name = input, .at = n->at, .value_at = n->at, .text = value, .source = raw, .here = s->here};
 }
 
 /* The last dot ends the node's name, or title. */
-static void set_input(document *d, const set_option *s, const char *raw, const catalog_view *catalog,
-                      changed *done, size_t *n_done)
+static void set_input(document *d, const set_option *s, const char *raw, const catalog_view *catalog, changed *done,
+                      size_t *n_done)
 {
     const char *dot = strrchr(s->name, '.'), *input = dot ? dot + 1 : s->name;
     char name[256];
