@@ -42,7 +42,8 @@ static const struct {
 };
 static const struct {
     const char *theirs, *ours;
-} schedulers[] = {{"karras", "karras"}, {"exponential", "exponential"}, {"sgmuniform", "sgm_uniform"}, {"beta", "beta"}};
+} schedulers[] = {
+    {"karras", "karras"}, {"exponential", "exponential"}, {"sgmuniform", "sgm_uniform"}, {"beta", "beta"}};
 
 enum { NAME_MAX_LETTERS = 80 };
 

@@ -152,8 +152,7 @@ kiln_status param_refuse(const kiln_param *p, const param_value *v, const param_
     else if (near)
         error_set(e, KILN_ERR_INVALID, "'%.60s' is not a choice; did you mean '%s'?", text, near);
     else
-        error_set(e, KILN_ERR_INVALID, "%s%.60s%s is not %s%s", open, text, close, str_text(&takes),
-                  p->type == KILN_P_SEED ? ", nor random" : "");
+        error_set(e, KILN_ERR_INVALID, "%s%.60s%s is not %s", open, text, close, str_text(&takes));
     str_free(&takes);
     str_free(&shown);
     return KILN_ERR_INVALID;
