@@ -2,12 +2,14 @@
  *
  * Plugins are loaded once a process and stay, so the first workflow's catalog serves those after it.
  */
+#include "api/library_extra.h"
 #include "kiln/engine.h"
 
 #include "base/array.h"
 #include "base/log.h"
 #include "base/memory_alloc.h"
 #include "base/print.h"
+#include "base/terminal.h"
 #include "run/interrupt.h"
 #include "run/job.h"
 
@@ -20,6 +22,7 @@ struct kiln_workflow {
     kiln_workflow_options from;
     job *job;
     set_option *set;
+    library_extra extra;
     size_t n_error; /* of the first reading */
     int is_sweep, checked;
     size_t n_row;
@@ -82,7 +85,7 @@ static void fall_silent(void)
 static void add_line(void *arg, const char *text, int is_warning)
 {
     kiln_workflow *w = arg;
-    print_text(stderr, "%s\n", text); /* nothing without a console */
+    terminal_print_fault(text, is_warning); /* nothing without a console */
     if (is_warning) {
         to_program(w, KILN_LOG_WARN, text);
         return;
@@ -126,7 +129,7 @@ static kiln_status open_job(kiln_workflow *w, error *e)
     if (!w->set) return error_set(e, KILN_ERR_NOMEM, "out of memory");
     for (size_t i = 0; i < o->n_set; i++) {
         const kiln_setting *s = (const void *)((const char *)o->set + i * o->set_stride);
-        w->set[i] = (set_option){.name = s->name, .value = s->value};
+        w->set[i] = (set_option){.name = s->name, .value = s->value, .here = 1};
     }
     job_source from = {.path = o->path,
                        .set = w->set,
@@ -239,12 +242,17 @@ static kiln_status check_options(const kiln_workflow *w, const kiln_run_options 
     return KILN_OK;
 }
 
-static job_setting setting_of(const kiln_run_options *o)
+void library_extra_set(kiln_workflow *w, const library_extra *extra) { w->extra = *extra; }
+
+static job_setting setting_of(const kiln_workflow *w, const kiln_run_options *o)
 {
     return (job_setting){.mode = o->mode == KILN_RUN_DRY       ? JOB_DRY_RUN
                                  : o->mode == KILN_RUN_EXPLAIN ? JOB_EXPLAIN
                                                                : JOB_RUN,
                          .out = o->out,
+                         .file = w->extra.file,
+                         .skip_existing = w->extra.skip_existing,
+                         .json = w->extra.json,
                          .device = o->device,
                          .precision = o->precision,
                          .threads = o->threads,
@@ -287,7 +295,7 @@ static void give_summary(kiln_run_summary *to, const job_summary *s, int is_swee
 static kiln_status run(kiln_workflow *w, const kiln_run_options *o, job_summary *summary, error *e)
 {
     TRY(check_options(w, o, e));
-    job_setting setting = setting_of(o);
+    job_setting setting = setting_of(w, o);
     job_rows rows = rows_of(w);
     rows.manifest = o->manifest, rows.sheet = o->sheet, rows.again = o->again != 0;
     int level = log_level();

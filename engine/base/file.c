@@ -132,6 +132,42 @@ kiln_status file_read(const char *path, size_t limit, char **data, size_t *size,
     return KILN_OK;
 }
 
+/* Doubles the buffer until the stream ends. */
+static kiln_status read_stream(int fd, const char *path, size_t limit, str *to, error *e)
+{
+    char piece[1 << 14];
+    for (;;) {
+        ssize_t n = read(fd, piece, sizeof piece);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return error_set(e, KILN_ERR_IO, "%s: cannot read: %s", path, strerror(errno));
+        if (n == 0) break;
+        str_append_n(to, piece, (size_t)n);
+        if (to->len > limit) return error_set(e, KILN_ERR_INVALID, "%s: more bytes than the limit of %zu", path, limit);
+    }
+    str_append_n(to, "", 0);
+    return to->failed ? error_set(e, KILN_ERR_NOMEM, "%s: out of memory", path) : KILN_OK;
+}
+
+kiln_status file_read_stream(const char *path, size_t limit, char **data, size_t *size, error *e)
+{
+    int standard = strcmp(path, "-") == 0;
+    const char *name = standard ? "standard input" : path;
+    struct stat st;
+    str text = {0};
+    *data = NULL;
+    if (!standard && (stat(path, &st) != 0 || S_ISREG(st.st_mode) || S_ISDIR(st.st_mode) || S_ISBLK(st.st_mode)))
+        return file_read(path, limit, data, size, e);
+    int fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return error_set(e, KILN_ERR_IO, "%s: cannot open: %s", path, strerror(errno));
+    kiln_status status = read_stream(fd, name, limit, &text, e);
+    if (!standard) close(fd);
+    *size = text.len;
+    if (status == KILN_OK && !(*data = str_take(&text)))
+        status = error_set(e, KILN_ERR_NOMEM, "%s: out of memory", name);
+    str_free(&text);
+    return status;
+}
+
 static int write_all(int fd, const void *data, size_t size)
 {
     const char *p = data;

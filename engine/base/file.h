@@ -41,6 +41,8 @@ kiln_status file_map_read(const file_map *m, size_t at, size_t bytes, void *dst,
 
 /* Reads at most `limit` bytes into a NUL-terminated buffer (free with mem_free). */
 kiln_status file_read(const char *path, size_t limit, char **data, size_t *size, error *e);
+/* The same of "-" (standard input), a pipe or a terminal too, which are read to their end. */
+kiln_status file_read_stream(const char *path, size_t limit, char **data, size_t *size, error *e);
 /* Writes path.tmpXXXXXX, syncs it, renames it to path and syncs the folder. Leaves no file on failure. */
 kiln_status file_write_whole(const char *path, const void *data, size_t size, error *e);
 /* mkdir -p with mode 0777 & ~umask. */

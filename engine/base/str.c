@@ -127,3 +127,10 @@ void str_free(str *s)
     mem_free(s->data);
     *s = (str){0};
 }
+
+const char *str_stem(const char *path, size_t *n)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path, *dot = strrchr(name, '.');
+    *n = dot && dot > name ? (size_t)(dot - name) : strlen(name);
+    return name;
+}

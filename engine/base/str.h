@@ -32,6 +32,8 @@ int str_to_u64(const char *text, size_t n, uint64_t *out);
 int str_to_bytes(const char *text, size_t n, uint64_t *out);
 /* A size for people, such as "1.2 kB" or "5.6 GB"; returns buf. */
 const char *str_bytes(char buf[16], uint64_t bytes);
+/* A path without its folders and its last ending: "b.c" of "a/b.c.png". *n: its length. */
+const char *str_stem(const char *path, size_t *n);
 int utf8_valid(const char *s, size_t n);
 /* Length of the well-formed UTF-8 sequence at s (Unicode 15, table 3-7), its character in *code; 0: not well-formed. */
 size_t utf8_sequence(const unsigned char *s, size_t n, uint32_t *code);

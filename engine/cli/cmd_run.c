@@ -1,28 +1,22 @@
-/* cmd_run.c - `kiln run` and `kiln check`. */
+/* cmd_run.c - `kiln run`. */
 #include "base/log.h"
 #include "base/print.h"
 #include "base/str.h"
-#include "cli/command.h"
-#include "kiln/engine.h"
+#include "api/library_extra.h"
+#include "base/file.h"
+#include "base/memory_alloc.h"
+#include "cli/open_workflow.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-enum { SETTINGS_MAX = 200 };
-
-#define SOURCE_OPTIONS                                                                                                 \
-    {"--set", 0, "NAME=VALUE", "set a parameter of the head, or NODE.INPUT of any node; the last of a name holds", 1}, \
-        {"--plugins", 0, "PATHS", "look for plugins here first (folders or files, ':' between)", 0},                   \
-        {"--models", 0, "DIRS", "look for models here first (also KILN_MODELS)", 0},                                   \
-    {                                                                                                                  \
-        "--input", 0, "DIRS", "look for input pictures here first (also KILN_INPUT)", 0                                \
-    }
-
 static const option run_options[] = {
     SOURCE_OPTIONS,
     {"--out", 0, "DIR", "write results here, and nowhere else (default: out)", 0},
+    {"--output", 'o', "FILE", "write the one result to this file, over what is there; its ending says the format", 0},
+    {"--skip-existing", 0, NULL, "what is there by its name is done: FILE of -o, or each row's filename_prefix", 0},
     {"--device", 0, "NAME",
      "auto (default: a CUDA device that works, else the processor), cpu, cuda, cuda:1, or reference (plain C, slow)",
      0},
@@ -36,13 +30,14 @@ static const option run_options[] = {
     {"--dry-run", 0, NULL,
      "run nothing: print what would run, what is in the cache, and what it would take (also of a sweep, row by row)",
      0},
+    {"--json", 0, NULL, "with --explain and --dry-run: print one JSON object instead of the table", 0},
     {"--cache", 0, "DIR", "keep results here (default: KILN_CACHE, else ~/.cache/kiln)", 0},
     {"--no-cache", 0, NULL, "neither look for kept results nor keep any (also KILN_CACHE=off)", 0},
     {"--cache-size", 0, "SIZE", "keep at most this much, as 500M or 20G (default: 10G)", 0},
     {"--save-state", 0, "SECONDS", "how often long sampling writes a state to go on from (default: 30; 0: never)", 0},
     {"--jobs", 0, "N", "nodes that may run at once (default: 3); those that need the device go one by one", 0},
-    {"--over", 0, "NAME=VALUES", "run once for each value: seed=1..100, cfg=5,7,9, w=0.5..1.0..0.1, prompt=@lines.txt",
-     1},
+    {"--over", 0, "NAME=VALUES",
+     "run once for each value: seed=1..100, cfg=5,7,9, w=0.5..1.0..0.1, prompt=@lines.txt, image=in/*.png", 1},
     {"--over-file", 0, "FILE", "run once for each line of a CSV file whose first line names what its columns set", 0},
     {"--sheet", 0, "FILE", "draw the pictures of all rows on one PNG (FILE ends in .png) with labelled axes", 0},
     {"--manifest", 0, "FILE", "what became of each row, as JSON lines (default: OUT/manifest.jsonl)", 0},
@@ -57,8 +52,9 @@ static const option run_options[] = {
 static const manual run_manual = {
     .usage = "kiln run FILE [options]",
     .about =
-        "Runs a workflow: kiln's YAML, ComfyUI's API-format JSON, or a PNG that carries one. The paths of what\n"
-        "was written go to standard output, everything else to standard error.\n\n"
+        "Runs a workflow: kiln's YAML, one of ComfyUI's (as its editor saves it, or the API format), or a picture\n"
+        "that carries one; '-' reads standard input. The paths of what was written go to standard output, everything "
+        "else to standard error.\n\n"
         "Exit status: 0 done, 1 the run failed, 2 the workflow or the arguments are wrong, 3 some branches failed\n"
         "and others were finished, 130 interrupted (Ctrl-C; a second one does not wait).",
     .options = run_options,
@@ -70,18 +66,10 @@ static const manual run_manual = {
         "  kiln run workflows/txt2img.yaml --cache /big/disk/kiln --cache-size 50G\n"
         "  kiln run workflows/txt2img.yaml --over seed=1..4 --over cfg=2,4,8 --sheet sheet.png   (docs/sweeps.md)\n"
         "  kiln run workflows/txt2img.yaml --over-file rows.csv --out night\n"
+        "  kiln run workflows/txt2img.yaml --set seed=random -o picture.png\n"
+        "  kiln run workflows/img2img.yaml --over 'image=in/*.png' --set prefix='${image.stem}' --skip-existing\n"
         "  kiln run exported_api.json --models ~/ComfyUI/models --out out\n"
         "  kiln run pictures/kiln_00001_.png --set seed=8\n",
-};
-
-static const option check_options[] = {SOURCE_OPTIONS};
-static const manual check_manual = {
-    .usage = "kiln check FILE [options]",
-    .about =
-        "Reports every fault of a workflow as FILE:LINE:COLUMN with what would be right. Exit status: 0 none, 2 some.",
-    .options = check_options,
-    .n_options = sizeof check_options / sizeof check_options[0],
-    .examples = "  kiln check workflows/txt2img.yaml\n",
 };
 
 /* Options of which one would be passed over in silence beside the other, and why. */
@@ -98,6 +86,9 @@ static const struct {
     {"--explain", "--trace", "nothing is run, so there is no trace"},
     {"--dry-run", "--trace", "nothing is run, so there is no trace"},
     {"--dry-run", "--sheet", "nothing is run, so there is no sheet"},
+    {"--output", "--out", "which? -o names the file and its folder"},
+    {"--output", "--over", "-o is one file; name the folder with --out, and what varies in filename_prefix"},
+    {"--output", "--over-file", "-o is one file; name the folder with --out, and what varies in filename_prefix"},
 };
 
 static int options_agree(const arguments *a)
@@ -108,6 +99,8 @@ static int options_agree(const arguments *a)
             return print_text(stderr, "kiln: %s and %s: %s\n", together[i].a, together[i].b, together[i].why), 0;
     if (events && trace && strcmp(events, trace) == 0)
         return print_text(stderr, "kiln: --events and --trace write to the same file: %s\n", trace), 0;
+    if (argument(a, "--json") && !argument(a, "--explain") && !argument(a, "--dry-run"))
+        return print_text(stderr, "kiln: --json belongs to --explain and --dry-run; of a run, --events are JSON\n"), 0;
     return 1;
 }
 
@@ -119,65 +112,16 @@ static int sheet_named_well(const char *path)
     return print_text(stderr, "kiln: --sheet %s: a sheet is a PNG; give a name that ends in .png\n", path), 0;
 }
 
-static int complain(const kiln_message *why)
-{
-    print_text(stderr, "kiln: error: %s\n", why->text);
-    return why->status == KILN_ERR_NOMEM ? EXIT_RUN_FAILED : EXIT_BAD_INPUT;
-}
-
-/* "NAME=VALUE" cut in place (argv is ours to change). */
-static int read_settings(const arguments *a, kiln_setting *set, uint32_t *n)
-{
-    for (size_t i = 0; i < a->n_given; i++) {
-        if (strcmp(a->given[i].option->name, "--set") != 0) continue;
-        char *text = (char *)(size_t)a->given[i].value, *equals = strchr(text, '=');
-        if (!equals || equals == text || *n == SETTINGS_MAX) {
-            print_text(stderr, "kiln: --set %s: it is NAME=VALUE (at most %d of them)\n", text, SETTINGS_MAX);
-            return 0;
-        }
-        *equals = '\0';
-        set[(*n)++] = (kiln_setting){.name = text, .value = equals + 1};
-    }
-    return 1;
-}
-
 static int one_file(const arguments *a, const manual *m)
 {
     if (a->n_operand == 1) return 1;
-    print_text(stderr, "kiln: %s\nusage: %s\n", a->n_operand ? "more than one workflow file" : "which workflow file?",
-               m->usage);
+    if (a->n_operand > 1)
+        print_text(stderr,
+                   "kiln: more than one workflow file: '%s' and '%s'; a value with blanks goes in quotes\nusage: %s\n",
+                   a->operand[0], a->operand[1], m->usage);
+    else
+        print_text(stderr, "kiln: which workflow file?\nusage: %s\n", m->usage);
     return 0;
-}
-
-static void read_sweep(const arguments *a, const char **over, kiln_workflow_options *from)
-{
-    for (size_t i = 0; i < a->n_given; i++)
-        if (strcmp(a->given[i].option->name, "--over") == 0) over[from->n_over++] = a->given[i].value;
-    from->over = over;
-    from->over_file = argument(a, "--over-file");
-}
-
-/* What `set` and `over` hold has to live as long as the workflow. NULL: said, *status is the command's. */
-static kiln_workflow *open_workflow(const arguments *a, kiln_setting *set, const char **over, int thorough, int *status)
-{
-    static char shipped[SHIPPED_PATH_MAX];
-    kiln_message why = {.size = sizeof why};
-    kiln_workflow_options from = {.size = sizeof from,
-                                  .console = 1,
-                                  .path = a->operand[0],
-                                  .set = set,
-                                  .set_stride = sizeof *set,
-                                  .plugins = argument(a, "--plugins"),
-                                  .models = argument(a, "--models"),
-                                  .input = argument(a, "--input"),
-                                  .thorough = (uint32_t)thorough};
-    *status = EXIT_BAD_INPUT;
-    if (!read_settings(a, set, &from.n_set)) return NULL;
-    read_sweep(a, over, &from);
-    take_shipped(&from.path, shipped);
-    kiln_workflow *w = kiln_workflow_open(&from, &why);
-    if (!w) *status = complain(&why);
-    return w;
 }
 
 static int read_count(const arguments *a, const char *name, unsigned most, unsigned *out)
@@ -243,8 +187,10 @@ static int run_once(kiln_workflow *w, const kiln_run_options *how)
     kiln_status status = kiln_workflow_run(w, how, &s, &why);
     int code = exit_status(status, &s);
     if (code == EXIT_INTERRUPTED)
-        print_text(stderr, "kiln: interrupted; %llu of %llu nodes were finished\n", (unsigned long long)finished(&s),
-                   (unsigned long long)s.nodes);
+        print_text(stderr, "kiln: interrupted; %llu of %llu nodes were finished%s\n", (unsigned long long)finished(&s),
+                   (unsigned long long)s.nodes,
+                   how->no_cache ? "; nothing of it was kept (--no-cache)"
+                                 : " and are kept; the same command goes on from there");
     else if (status != KILN_OK && s.failed == 0)
         print_text(stderr, "kiln: error: %s\n", why.text); /* a failing node has been reported when it failed */
     else if (status != KILN_OK)
@@ -252,6 +198,19 @@ static int run_once(kiln_workflow *w, const kiln_run_options *how)
                    (unsigned long long)s.failed, (unsigned long long)s.nodes, (unsigned long long)s.skipped,
                    (unsigned long long)finished(&s));
     return code;
+}
+
+/* Who reads the events of a run that does not begin learns why from them. */
+static void faults_as_events(const kiln_workflow *w, const char *path)
+{
+    const char *text;
+    FILE *f = !path ? NULL : strcmp(path, "-") == 0 ? stdout : fopen(path, "w");
+    for (size_t i = 0; f && (text = kiln_workflow_fault(w, i)); i++) {
+        char *fields = fault_json(text, 0);
+        if (fields) print_raw(f, "{\"event\": \"fault\", "), print_raw(f, fields), print_raw(f, "}\n");
+        mem_free(fields);
+    }
+    if (f && f != stdout) fclose(f);
 }
 
 /* ---- sweeps ---- */
@@ -281,8 +240,10 @@ static int run_sweep(kiln_workflow *w, const kiln_run_options *how, int by_optio
     }
     kiln_status status = kiln_workflow_run(w, how, &s, &why);
     int code = sweep_status(status, &s);
+    if (s.rows_faulty) faults_as_events(w, how->events);
     if (code == EXIT_INTERRUPTED)
-        print_text(stderr, "kiln: interrupted; the same command goes on from here\n");
+        print_text(stderr, "kiln: interrupted; %llu of %llu rows are done; the same command goes on from here\n",
+                   (unsigned long long)(s.rows_done + s.rows_before), (unsigned long long)s.rows);
     else if (status != KILN_OK)
         print_text(stderr, "kiln: error: %s\n", why.text);
     return code;
@@ -312,6 +273,7 @@ static int run_workflow(kiln_workflow *w, const kiln_run_options *how, int by_op
     if (kiln_workflow_is_sweep(w)) return run_sweep(w, how, by_options);
     size_t faults = kiln_workflow_fault_count(w);
     if (faults) {
+        faults_as_events(w, how->events);
         print_text(stderr, "kiln: %zu fault%s; nothing was run\n", faults, faults == 1 ? "" : "s");
         return EXIT_BAD_INPUT;
     }
@@ -323,41 +285,71 @@ static int run_workflow(kiln_workflow *w, const kiln_run_options *how, int by_op
     return run_once(w, how);
 }
 
+/* 0: said. */
+static int out_is_a_folder(const char *path)
+{
+    static const char *const pictures[] = {".png", ".jpg", ".jpeg", ".webp"};
+    const char *dot = path ? strrchr(path, '.') : NULL;
+    for (size_t i = 0; dot && i < sizeof pictures / sizeof pictures[0]; i++)
+        if (strcasecmp(dot, pictures[i]) == 0 && !folder_exists(path))
+            return print_text(stderr, "kiln: --out %s: it names a folder; -o %s names the picture\n", path, path), 0;
+    return 1;
+}
+
+/* -o FILE: its folder, and the name in it. 0: said. */
+static int split_output(const char *file, char *folder, size_t capacity, library_extra *extra, kiln_run_options *how)
+{
+    const char *slash = strrchr(file, '/'), *name = slash ? slash + 1 : file, *dot = strrchr(name, '.');
+    int n = slash ? snprintf(folder, capacity, "%.*s", slash == file ? 1 : (int)(slash - file), file)
+                  : snprintf(folder, capacity, ".");
+    static const char *const foreign[] = {".tif", ".tiff", ".bmp", ".gif", ".avif", ".jxl", ".heic"};
+    for (size_t i = 0; dot && i < sizeof foreign / sizeof foreign[0]; i++)
+        if (strcasecmp(dot, foreign[i]) == 0)
+            return print_text(stderr, "kiln: -o %s: kiln writes no %s files; end the name in .png\n", file, dot), 0;
+    if (n >= (int)capacity || !dot || dot == name || !dot[1] || folder_exists(file)) {
+        print_text(stderr, "kiln: -o %s: %s\n", file,
+                   folder_exists(file) ? "this is a folder; -o names a file, --out a folder"
+                                       : "it is a file's name with its ending, as picture.png; --out names a folder");
+        return 0;
+    }
+    how->out = folder, extra->file = name;
+    return 1;
+}
+
 int cmd_run(int argc, char **argv)
 {
     arguments a;
-    kiln_setting set[SETTINGS_MAX];
-    const char *over[sizeof a.given / sizeof a.given[0]];
+    workflow_arguments with = {.from = {.console = 1}};
     kiln_run_options how = {.size = sizeof how};
+    kiln_message why;
+    library_extra extra = {0};
+    char folder[4096];
     int status;
     if (!arguments_read(&a, &run_manual, argc, argv)) return EXIT_BAD_INPUT;
     if (a.help) return manual_print(&run_manual), EXIT_DONE;
+    const char *output = argument(&a, "--output");
     if (!one_file(&a, &run_manual) || !read_options(&a, &how)) return EXIT_BAD_INPUT;
+    if (!out_is_a_folder(how.out)) return EXIT_BAD_INPUT;
+    if (output && !split_output(output, folder, sizeof folder, &extra, &how)) return EXIT_BAD_INPUT;
+    extra.json = argument(&a, "--json") != NULL;
+    extra.skip_existing = argument(&a, "--skip-existing") != NULL && !output;
     if (how.quiet) log_level_set(KILN_LOG_ERROR);
     if (how.verbose) log_level_set(KILN_LOG_INFO);
-    kiln_workflow *w = open_workflow(&a, set, over, 0, &status);
+    if (output && argument(&a, "--skip-existing") && file_exists(output)) {
+        if (!how.quiet) print_text(stderr, "kiln: %s is there; nothing was run\n", output);
+        return EXIT_DONE;
+    }
+    if (!read_settings(&a, with.set, &with.from.n_set)) return EXIT_BAD_INPUT;
+    kiln_workflow *w = open_workflow(&a, a.operand[0], &with, &why, &status);
     if (!w) return status;
-    status = run_workflow(w, &how, argument(&a, "--over") || argument(&a, "--over-file"));
+    if (output && kiln_workflow_is_sweep(w)) {
+        print_text(stderr, "kiln: -o %s: the workflow's `matrix` makes several results; name a folder with --out\n",
+                   output);
+        status = EXIT_BAD_INPUT;
+    } else {
+        library_extra_set(w, &extra);
+        status = run_workflow(w, &how, argument(&a, "--over") || argument(&a, "--over-file"));
+    }
     kiln_workflow_close(w);
     return status;
-}
-
-int cmd_check(int argc, char **argv)
-{
-    arguments a;
-    kiln_setting set[SETTINGS_MAX];
-    const char *over[1];
-    int status;
-    if (!arguments_read(&a, &check_manual, argc, argv)) return EXIT_BAD_INPUT;
-    if (a.help) return manual_print(&check_manual), EXIT_DONE;
-    if (!one_file(&a, &check_manual)) return EXIT_BAD_INPUT;
-    kiln_workflow *w = open_workflow(&a, set, over, 1, &status);
-    if (!w) return status;
-    size_t faults = kiln_workflow_fault_count(w), nodes = kiln_workflow_node_count(w);
-    if (faults == 0 && kiln_workflow_is_sweep(w))
-        print_text(stdout, "%s: %zu nodes, %zu rows, no faults\n", a.operand[0], nodes, kiln_workflow_row_count(w));
-    else if (faults == 0)
-        print_text(stdout, "%s: %zu nodes, no faults\n", a.operand[0], nodes);
-    kiln_workflow_close(w);
-    return faults ? EXIT_BAD_INPUT : EXIT_DONE;
 }

@@ -64,6 +64,8 @@ void take_shipped(const char **name, char path[SHIPPED_PATH_MAX]);
 
 int cmd_run(int argc, char **argv);
 int cmd_check(int argc, char **argv);
+int cmd_params(int argc, char **argv);
+int cmd_models(int argc, char **argv);
 int cmd_graph(int argc, char **argv);
 int cmd_convert(int argc, char **argv);
 int cmd_plugins(int argc, char **argv);

@@ -1,4 +1,5 @@
 /* main.c - the kiln command: finds the subcommand in the table and runs it. */
+#include "base/file.h"
 #include "base/names.h"
 #include "base/print.h"
 #include "base/str.h"
@@ -72,6 +73,10 @@ static int run_command(int argc, char **argv)
     for (size_t i = 0; i < n_commands; i++)
         if (strcmp(commands[i].name, name) == 0)
             return is_help ? commands[i].run(2, manual_of) : commands[i].run(argc - 1, argv + 1);
+    if (file_exists(name)) {
+        print_text(stderr, "kiln: '%s' is a file and no command; `kiln run %s` runs a workflow\n", name, name);
+        return EXIT_BAD_INPUT;
+    }
     const char *near = nearest_name(name, command_name, n_commands, NULL);
     print_text(stderr, "kiln: no command is called '%s'%s%s%s\n", name, near ? "; did you mean '" : "; see `kiln help`",
                near ? near : "", near ? "'?" : "");

@@ -3,6 +3,7 @@
 
 #include "base/json_members.h"
 #include "base/names.h"
+#include "param/foreign_names.h"
 
 #include <assert.h>
 #include <math.h>
@@ -134,7 +135,15 @@ kiln_status param_refuse(const kiln_param *p, const param_value *v, const param_
     int is_name = p->type == KILN_P_ENUM || p->type == KILN_P_NAME;
     const char *text = str_text(&shown), *near = is_name ? nearest_choice(p, text, names) : NULL;
     const char *open = v->quoted && !is_name ? "the text \"" : "'", *close = v->quoted && !is_name ? "\"" : "'";
-    if (v->kind == PARAM_NOTHING)
+    const char *scheduler = NULL, *ours = p->type == KILN_P_NAME && strcmp(p->from, "sampler") == 0
+                                              ? foreign_sampler(text, &scheduler)
+                                              : NULL;
+    if (ours && scheduler)
+        error_set(e, KILN_ERR_INVALID, "'%.60s' is sampler '%s' with scheduler '%s' here; set both", text, ours,
+                  scheduler);
+    else if (ours)
+        error_set(e, KILN_ERR_INVALID, "'%.60s' is called '%s' here", text, ours);
+    else if (v->kind == PARAM_NOTHING)
         error_set(e, KILN_ERR_INVALID, "has no value; it takes %s", str_text(&takes));
     else if (v->kind == PARAM_PARTS)
         error_set(e, KILN_ERR_INVALID, "a value with parts is not %s", str_text(&takes));

@@ -22,6 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -37,6 +38,7 @@ struct kiln_file {
     int listed;         /* slot of base/unfinished.h while it has a temporary name, or -1 */
     char stem[STEM_MAX + 1], extension[EXTENSION_MAX + 1];
     char inside[PREFIX_MAX + 1]; /* "shapes/": the folder below the root, "" for the root */
+    const char *name;            /* the name it is to have, over what has it; NULL: the first free number */
     uint32_t where;
     kiln_status failed; /* status of the first write that failed */
 };
@@ -180,6 +182,28 @@ void files_discard(kiln_ctx *c)
     while (c->files) file_drop(c->files);
 }
 
+/* The ending of the name that the one result is to have; NULL: nobody has named it. */
+static const char *wanted_extension(const kiln_ctx *c)
+{
+    const char *file = c->env && c->env->output ? c->env->output->file : NULL, *dot = file ? strrchr(file, '.') : NULL;
+    return dot ? dot + 1 : NULL;
+}
+
+/* Of several results one alone could have the name. */
+static kiln_status check_named(kiln_ctx *c, uint32_t where, const char *extension)
+{
+    struct output_folder *out = c->env->output;
+    const char *wanted = wanted_extension(c);
+    if (!out->file || where != KILN_FILES_OUTPUT) return KILN_OK;
+    if (!wanted || strcasecmp(wanted, extension) != 0)
+        return error_set(ctx_error(c), KILN_ERR_INVALID, "-o %s: this node writes .%s files; end the name so",
+                         out->file, extension);
+    if (atomic_fetch_add(&out->taken, 1) > 0)
+        return error_set(ctx_error(c), KILN_ERR_INVALID,
+                         "-o %s: there is more than one result; take --out FOLDER, or save one picture", out->file);
+    return KILN_OK;
+}
+
 static kiln_file *create(kiln_ctx *c, uint32_t where, const char *prefix, const char *extension)
 {
     const struct output_folder *out = c->env ? c->env->output : NULL;
@@ -195,9 +219,11 @@ static kiln_file *create(kiln_ctx *c, uint32_t where, const char *prefix, const 
                          where),
                NULL;
     if (check_prefix(c, prefix) != KILN_OK || check_extension(c, extension) != KILN_OK) return NULL;
+    if (check_named(c, where, extension) != KILN_OK) return NULL;
     kiln_file *f = mem_calloc(1, sizeof *f);
     if (!f) return error_set(ctx_error(c), KILN_ERR_NOMEM, "out of memory"), NULL;
     const char *slash = strrchr(prefix, '/'), *stem = slash ? slash + 1 : prefix;
+    if (out->file && where == KILN_FILES_OUTPUT) f->name = out->file, prefix = stem;
     f->ctx = c, f->where = where, f->fd = f->folder = f->listed = -1;
     snprintf(f->stem, sizeof f->stem, "%s", stem);
     snprintf(f->extension, sizeof f->extension, "%s", extension);
@@ -271,8 +297,33 @@ static int publish(const kiln_file *f, const char *name)
                : errno; /* the temporary name goes with file_free() */
 }
 
+/* Takes the place of what has the name, in one step. */
+static int replace_with(kiln_file *f)
+{
+    char open_file[64];
+    if (!f->temporary[0]) {
+        uint64_t r = 0;
+        if (getrandom(&r, sizeof r, 0) != sizeof r) return errno;
+        snprintf(f->temporary, sizeof f->temporary, ".kiln-%016llx.tmp", (unsigned long long)r);
+        snprintf(open_file, sizeof open_file, "/proc/self/fd/%d", f->fd);
+        f->listed = unfinished_begin(f->folder, f->temporary);
+        if (linkat(AT_FDCWD, open_file, f->folder, f->temporary, AT_SYMLINK_FOLLOW) != 0) return errno;
+    }
+    return renameat(f->folder, f->temporary, f->folder, f->name) == 0 ? 0 : errno;
+}
+
+static kiln_status name_as_asked(kiln_file *f, char *name, size_t capacity)
+{
+    int why = replace_with(f);
+    snprintf(name, capacity, "%s", f->name);
+    if (why == 0 && fsync(f->folder) != 0 && errno != EINVAL) why = errno;
+    return why ? error_set(ctx_error(f->ctx), KILN_ERR_IO, "cannot name the file %s: %s", f->name, strerror(why))
+               : KILN_OK;
+}
+
 static kiln_status name_it(kiln_file *f, char *name, size_t capacity)
 {
+    if (f->name) return name_as_asked(f, name, capacity);
     uint64_t counter = next_counter(f);
     for (int i = 0; i < TRIES; i++, counter++) {
         snprintf(name, capacity, "%s_%05llu_.%s", f->stem, (unsigned long long)counter, f->extension);
@@ -303,8 +354,10 @@ static kiln_status commit(kiln_file *f, const char **path)
     if (status == KILN_OK) status = name_it(f, name, sizeof name);
     if (status == KILN_OK) {
         const char *relative = f->where == KILN_FILES_TEMP ? f->inside + strlen("temp/") : f->inside;
+        const char *folder = strcmp(c->env->output->path, ".") == 0 && f->name ? "" : c->env->output->path;
         char *kept = arena_printf(&c->scratch, "%s%s", relative, name),
-             *whole = arena_printf(&c->scratch, "%s/%s%s", c->env->output->path, f->inside, name);
+
+             *whole = arena_printf(&c->scratch, "%s%s%s%s", folder, *folder ? "/" : "", f->inside, name);
         if (path) *path = kept ? kept : "";
         if (whole && c->env->file) c->env->file(c->env->arg, c->node, whole);
     }
@@ -321,6 +374,7 @@ static int is_known(const char *name)
 
 static const char *text(kiln_ctx *c, const char *name)
 {
+    if (name && strcmp(name, "extension") == 0) return wanted_extension(c);
     const char *found = c->env && c->env->text && name ? c->env->text(c->env->arg, c->node, name) : NULL;
     if (!found && c->env && c->env->text && name && is_known(name)) c->lacks_text = 1;
     return found && *found ? found : NULL;

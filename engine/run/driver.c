@@ -66,7 +66,7 @@ static kiln_status execute(driver *d, error *e)
 static kiln_status apply_policy(driver *d, error *e)
 {
     switch (d->setting->mode) {
-    case JOB_EXPLAIN: return explain_batch(&d->machine, &d->batch, e);
+    case JOB_EXPLAIN: return explain_batch(&d->machine, &d->batch, d->setting->json, e);
     case JOB_DRY_RUN: return dry_run_batch(&d->dry, e);
     case JOB_RUN: return execute(d, e);
     }
@@ -135,11 +135,11 @@ static kiln_status prepare_sweep(driver *d, error *e)
 
 /* ---- the whole ---- */
 
-static void say_head(const driver *d)
+static void say_head(driver *d)
 {
-    if (d->setting->mode == JOB_EXPLAIN) explain_head();
+    if (d->setting->mode == JOB_EXPLAIN && !d->setting->json) explain_head();
     if (d->setting->mode != JOB_DRY_RUN) return;
-    if (d->sum->before)
+    if (d->sum->before && !d->setting->json)
         print_text(stdout, "%zu of %zu rows were done before (%s)\n", d->sum->before, d->sum->rows,
                    d->wanted->manifest ? d->wanted->manifest : "the manifest in --out");
     dry_run_head(&d->dry, d->rows.n_todo);
@@ -150,12 +150,15 @@ static kiln_status drive(driver *d, error *e)
     int is_sweep = d->wanted != NULL;
     TRY(rows_make(&d->rows, d->job, d->wanted, d->sum, e));
     if (d->job->first.doc.n_fault) TRY(take_first_row(d, e));
-    d->dry = (dry_run){.machine = &d->machine, .batch = &d->batch, .is_sweep = is_sweep};
+    if (d->setting->skip_existing) d->rows.skip_in = d->out;
+    d->dry = (dry_run){.machine = &d->machine, .batch = &d->batch, .is_sweep = is_sweep, .json = d->setting->json};
     if (!is_sweep) say_head(d); /* keys can take a while */
     TRY(machine_open(&d->machine, d->job, d->setting, e));
     if (is_sweep) TRY(prepare_sweep(d, e));
     TRY(rows_choose(&d->rows, is_sweep && d->wanted->again ? NULL : d->manifest, d->out, e));
     if (is_sweep) say_head(d);
+    if (!is_sweep && !d->rows.n_todo && !d->setting->quiet)
+        print_text(stderr, "kiln: %s/%s is there; nothing was run\n", d->out, d->rows.record[0].file[0]);
     d->log = (row_log){
         .rows = &d->rows, .batch = &d->batch, .report = d->machine.report, .manifest = d->manifest, .out = d->out};
     pthread_mutex_init(&d->log.lock, NULL);

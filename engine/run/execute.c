@@ -188,7 +188,7 @@ static kiln_status fetch(void *self, size_t i, kiln_value **out, error *e)
 
 kiln_status execute_batch(execution *x, run_summary *summary, error *e)
 {
-    output_folder output = {.path = x->log->out};
+    output_folder output = {.path = x->log->out, .file = x->setting->file};
     x->env = environment(x, &output);
     run_hooks hooks = {.self = x,
                        .call = call,

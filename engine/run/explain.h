@@ -7,6 +7,7 @@
 
 void explain_head(void);
 /* A budget that is too small for what goes from node to node is KILN_ERR_NOMEM with the least that works. */
-kiln_status explain_batch(machine *m, batch *b, error *e);
+/* json: as one object. */
+kiln_status explain_batch(machine *m, batch *b, int json, error *e);
 
 #endif

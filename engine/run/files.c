@@ -11,28 +11,38 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-enum { NAMES_MAX = 200, FOLDERS_MAX = FILE_ROOTS_MAX - 8 /* room for those nobody has to name */ };
+enum { NAMES_MAX = 500, LISTED_MAX = 20000, DEPTH = 3, SHOWN = 8 };
+enum { FOLDERS_MAX = FILE_ROOTS_MAX - 8 /* room for those nobody has to name */ };
 
-static void add_root(const char **list, size_t *n, const char *path)
+static void add_root(file_root *list, size_t *n, const char *path)
 {
-    if (path && *n < FILE_ROOTS_MAX && folder_exists(path)) list[(*n)++] = path;
+    if (path && *n < FILE_ROOTS_MAX && folder_exists(path)) list[(*n)++] = (file_root){.path = path};
+}
+
+static int is_yaml(const char *path)
+{
+    size_t n = strlen(path);
+    return (n > 5 && strcasecmp(path + n - 5, ".yaml") == 0) || (n > 4 && strcasecmp(path + n - 4, ".yml") == 0);
 }
 
 /* Folders that somebody named have to be there. */
-static kiln_status add_list(arena *a, const char **list, size_t *n, const char *paths, const char *where, error *e)
+static kiln_status add_list(arena *a, file_root *list, size_t *n, const char *paths, const char *where, error *e)
 {
     while (paths && *paths) {
         size_t length = strcspn(paths, ":");
         const char *path = arena_strndup(a, paths, length);
         if (!path) return error_set(e, KILN_ERR_NOMEM, "out of memory");
-        if (length && !folder_exists(path))
+        int listed = length && is_yaml(path) && file_exists(path);
+        if (listed) TRY(extra_paths_add(path, a, list, n, e));
+        if (length && !listed && !folder_exists(path))
             return error_set(e, KILN_ERR_INVALID, "%s: %s '%.300s'", where,
                              file_exists(path) ? "this is a file and no folder:" : "there is no folder", path);
-        if (length && *n == FOLDERS_MAX)
+        if (length && *n >= FOLDERS_MAX)
             return error_set(e, KILN_ERR_INVALID, "%s: more than %d folders", where, FOLDERS_MAX);
-        if (length) list[(*n)++] = path;
+        if (length && !listed) list[(*n)++] = (file_root){.path = path};
         paths += length + (paths[length] == ':');
     }
     return KILN_OK;
@@ -46,7 +56,9 @@ static const char *join(arena *a, const char *folder, const char *name)
 static const char *folder_of(arena *a, const char *path)
 {
     const char *slash = strrchr(path, '/');
-    if (!slash) return ".";
+    struct stat st;
+    if (!slash || (stat(path, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISCHR(st.st_mode) || S_ISSOCK(st.st_mode))))
+        return "."; /* a pipe lies nowhere */
     return slash == path ? "/" : arena_strndup(a, path, (size_t)(slash - path));
 }
 
@@ -67,10 +79,12 @@ kiln_status file_roots_find(file_roots *r, arena *a, const char *workflow, const
     TRY(add_list(a, r->model, &r->n_model, getenv("KILN_MODELS"), "KILN_MODELS", e));
     add_root(r->model, &r->n_model, join(a, here, "models"));
     if (above) add_root(r->model, &r->n_model, join(a, above, "models"));
+    size_t before = r->n_model;
     if (installed) {
         add_root(r->model, &r->n_model, join(a, installed, "../share/kiln/workflows/models"));
         add_root(r->model, &r->n_model, join(a, installed, "workflows/models")); /* a link of the build's */
     }
+    r->n_shipped = r->n_model - before;
     TRY(add_list(a, r->input, &r->n_input, input, "--input", e));
     TRY(add_list(a, r->input, &r->n_input, getenv("KILN_INPUT"), "KILN_INPUT", e));
     add_root(r->input, &r->n_input, here);
@@ -90,18 +104,6 @@ static int leaves_root(const char *name)
 }
 
 static int exists(const char *path) { return path && (file_exists(path) || folder_exists(path)); }
-
-/* The names in a folder, for the message; at most NAMES_MAX. */
-static void list_names(arena *a, const char *folder, const char **name, size_t *n)
-{
-    DIR *d = folder ? opendir(folder) : NULL;
-    for (struct dirent *x; d && (x = readdir(d));) {
-        if (x->d_name[0] == '.' || *n == NAMES_MAX) continue;
-        const char *copy = arena_strdup(a, x->d_name);
-        if (copy) name[(*n)++] = copy;
-    }
-    if (d) closedir(d);
-}
 
 /* Folders of one kind have had several names; files lie in either. */
 static const char *const other_names[][2] = {
@@ -137,42 +139,180 @@ static const char *short_name(arena *a, const char *name)
     return name;
 }
 
-static const char *nothing(arena *a, const char *const *root, size_t n_root, const char *kind, const char *name,
-                           error *e)
+/* ---- what is there ---- */
+
+static const char *const model_endings[] = {".safetensors", ".gguf", ".sft", ".pt", ".pth", ".ckpt", ".bin"};
+
+static int is_model_file(const char *name)
 {
-    const char *found[NAMES_MAX] = {0}, *folder[KIND_NAMES];
-    size_t n = 0, n_folder = kind_names(kind, folder);
-    str where = {0};
+    size_t n = strlen(name);
+    for (size_t i = 0; i < sizeof model_endings / sizeof model_endings[0]; i++) {
+        size_t ending = strlen(model_endings[i]);
+        if (n > ending && strcasecmp(name + n - ending, model_endings[i]) == 0) return 1;
+    }
+    return 0;
+}
+
+/* A folder that is one model, as diffusers and transformers write them. */
+static int is_model_folder(arena *a, const char *path)
+{
+    static const char *const has[] = {"model_index.json", "config.json", "adapter_config.json", "tokenizer.json"};
+    for (size_t i = 0; i < sizeof has / sizeof has[0]; i++) {
+        const char *file = join(a, path, has[i]);
+        if (file && file_exists(file)) return 1;
+    }
+    return 0;
+}
+
+typedef struct {
+    arena *a;
+    file_seen_fn fn;
+    void *arg;
+    int all; /* files of any ending */
+    size_t seen;
+} listing;
+
+/* within: the folder's own name with a slash behind it, or "". */
+static void list_folder(listing *l, const char *kind, const char *folder, const char *within, int depth)
+{
+    DIR *d = folder ? opendir(folder) : NULL;
+    for (struct dirent *x; d && l->seen < LISTED_MAX && (x = readdir(d));) {
+        const char *path = x->d_name[0] == '.' ? NULL : join(l->a, folder, x->d_name);
+        const char *name = path ? arena_printf(l->a, "%s%s", within, x->d_name) : NULL;
+        if (!name) continue;
+        int is_folder = folder_exists(path);
+        if (is_folder ? !l->all && is_model_folder(l->a, path) : l->all || is_model_file(name))
+            l->seen++, l->fn(l->arg, kind, name, path);
+        else if (is_folder && depth > 0)
+            list_folder(l, kind, path, arena_printf(l->a, "%s/", name), depth - 1);
+    }
+    if (d) closedir(d);
+}
+
+/* Each folder of a root that is no model is of a kind. */
+static void list_kinds(listing *l, const char *root)
+{
+    DIR *d = opendir(root);
+    list_folder(l, NULL, root, "", 0);
+    for (struct dirent *x; d && (x = readdir(d));) {
+        const char *path = x->d_name[0] == '.' ? NULL : join(l->a, root, x->d_name), *kind = NULL;
+        if (path && folder_exists(path) && !is_model_folder(l->a, path)) kind = arena_strdup(l->a, x->d_name);
+        if (kind) list_folder(l, kind, path, "", DEPTH);
+    }
+    if (d) closedir(d);
+}
+
+void file_roots_list(const file_roots *r, arena *a, file_seen_fn fn, void *arg)
+{
+    listing l = {.a = a, .fn = fn, .arg = arg};
+    for (size_t i = 0; i < r->n_model; i++) {
+        l.seen = 0;
+        if (r->model[i].kind)
+            list_folder(&l, r->model[i].kind, r->model[i].path, "", DEPTH);
+        else
+            list_kinds(&l, r->model[i].path);
+    }
+}
+
+/* ---- what is not there ---- */
+
+typedef struct {
+    const char *name[NAMES_MAX];
+    size_t n;
+} names_found;
+
+static void keep_name(void *arg, const char *kind, const char *name, const char *path)
+{
+    names_found *f = arg;
+    (void)kind, (void)path;
+    for (size_t i = 0; i < f->n; i++)
+        if (strcmp(f->name[i], name) == 0) return;
+    if (f->n < NAMES_MAX) f->name[f->n++] = name;
+}
+
+static void find_names(arena *a, const file_root *root, size_t n_root, const char *kind, names_found *found)
+{
+    const char *folder[KIND_NAMES];
+    size_t n_folder = kind_names(kind, folder);
+    int is_input = strcmp(kind, "input") == 0;
     for (size_t i = 0; i < n_root; i++) {
-        for (size_t k = 0; k < n_folder; k++) list_names(a, join(a, root[i], folder[k]), found, &n);
-        list_names(a, root[i], found, &n);
-        str_printf(&where, "%s%s", i ? ", " : "", root[i]);
+        listing l = {.a = a, .fn = keep_name, .arg = found, .all = is_input};
+        for (size_t k = 0; k < n_folder && !root[i].kind; k++)
+            list_folder(&l, kind, join(a, root[i].path, folder[k]), "", is_input ? 0 : DEPTH);
+        for (size_t k = 0; k < n_folder; k++)
+            if (!root[i].kind ? k == 0 : strcmp(root[i].kind, folder[k]) == 0)
+                list_folder(&l, kind, root[i].path, "", root[i].kind ? DEPTH : 0);
     }
-    for (size_t i = 0; i < n && strcmp(kind, "embeddings") == 0; i++) {
-        const char *prompted = short_name(a, found[i]);
-        if (prompted) found[i] = prompted;
+    for (size_t i = 0; i < found->n && strcmp(kind, "embeddings") == 0; i++) {
+        const char *prompted = short_name(a, found->name[i]);
+        if (prompted) found->name[i] = prompted;
     }
-    const char *near = nearest_of(name, found, n);
-    if (near)
-        error_set(e, KILN_ERR_INVALID, "no file '%.200s' for %s; did you mean '%s'?", name, kind, near);
+}
+
+/* Where a file of this kind would be found: in a root that is not kiln's own. NULL: there is none. */
+static const char *place_for(arena *a, const file_roots *r, const char *kind)
+{
+    const char *folder[KIND_NAMES];
+    size_t n_folder = kind_names(kind, folder);
+    if (strcmp(kind, "input") == 0) return r->n_input ? r->input[0].path : NULL;
+    for (size_t i = 0; i + r->n_shipped < r->n_model; i++)
+        for (size_t k = 0; k < n_folder; k++) {
+            const char *path = r->model[i].kind ? r->model[i].path : join(a, r->model[i].path, folder[k]);
+            if ((!r->model[i].kind || strcmp(r->model[i].kind, folder[k]) == 0) && path && folder_exists(path))
+                return path;
+        }
+    return r->n_model > r->n_shipped && !r->model[0].kind ? join(a, r->model[0].path, kind) : NULL;
+}
+
+static void say_missing(str *s, arena *a, const file_roots *r, const char *kind, const names_found *found,
+                        const char *near)
+{
+    const char *place = place_for(a, r, kind);
+    int is_input = strcmp(kind, "input") == 0;
+    if (near) str_printf(s, "did you mean '%.200s'?", near);
+    for (size_t i = 0; !near && !is_input && i < found->n && i < SHOWN; i++)
+        str_printf(s, "%s'%.60s'", i ? ", " : "there are ", found->name[i]);
+    if (!near && !is_input && found->n > SHOWN) str_printf(s, " and %zu more", found->n - SHOWN);
+    if (!near && !is_input && !found->n) str_append(s, "there are none");
+    if (near && place && !is_input) str_printf(s, " (a file goes into %.200s)", place);
+    if (near) return;
+    str_append(s, is_input ? "" : "; ");
+    if (place)
+        str_printf(s, "put it into %.200s%s", place,
+                   is_input ? ", or give its path with --set or --input" : ", or name its folder with --models");
+    else if (is_input)
+        str_append(s, "name its folder with --input");
     else
-        error_set(e, KILN_ERR_INVALID, "no file '%.200s' for %s; looked in %.400s", name, kind,
-                  n_root ? str_text(&where) : "no folder (give --models or --input)");
-    str_free(&where);
+        str_printf(s, "put it into FOLDER/%s and name FOLDER with --models", kind);
+}
+
+static const char *nothing(arena *a, const file_roots *r, const char *kind, const char *name, error *e)
+{
+    int is_input = strcmp(kind, "input") == 0;
+    const file_root *root = is_input ? r->input : r->model;
+    size_t n_root = is_input ? r->n_input : r->n_model;
+    names_found found = {.n = 0};
+    str s = {0};
+    find_names(a, root, n_root, kind, &found);
+    say_missing(&s, a, r, kind, &found, nearest_of(name, found.name, found.n));
+    error_set(e, KILN_ERR_INVALID, "no file '%.200s' for %s; %.600s", name, kind, str_text(&s));
+    str_free(&s);
     return NULL;
 }
 
 /* Below the roots: in the folders of the kind, then in the root itself. */
-static const char *look_below(arena *a, const char *const *root, size_t n, const char *kind, const char *name)
+static const char *look_below(arena *a, const file_root *root, size_t n, const char *kind, const char *name)
 {
     const char *folder[KIND_NAMES];
     size_t n_folder = kind_names(kind, folder);
     for (size_t i = 0; i < n; i++) {
+        int its_kind = !root[i].kind;
         for (size_t k = 0; k < n_folder; k++) {
-            const char *path = join(a, join(a, root[i], folder[k]), name);
+            const char *path = root[i].kind ? NULL : join(a, join(a, root[i].path, folder[k]), name);
+            if (root[i].kind) its_kind |= strcmp(root[i].kind, folder[k]) == 0;
             if (exists(path)) return path;
         }
-        const char *path = join(a, root[i], name);
+        const char *path = its_kind ? join(a, root[i].path, name) : NULL;
         if (exists(path)) return path;
     }
     return NULL;
@@ -181,7 +321,7 @@ static const char *look_below(arena *a, const char *const *root, size_t n, const
 const char *file_roots_resolve(const file_roots *r, arena *a, const char *kind, const char *name, error *e)
 {
     int is_input = strcmp(kind, "input") == 0;
-    const char *const *root = is_input ? r->input : r->model;
+    const file_root *root = is_input ? r->input : r->model;
     size_t n = is_input ? r->n_input : r->n_model;
     if (!name[0]) return error_set(e, KILN_ERR_INVALID, "no file is named"), NULL;
     if (name[0] == '/')
@@ -195,5 +335,5 @@ const char *file_roots_resolve(const file_roots *r, arena *a, const char *kind, 
         path = look_below(a, root, n, kind, arena_printf(a, "%s_decoder.safetensors", name));
     for (size_t i = 0; !path && strcmp(kind, "embeddings") == 0 && i < ENDINGS; i++)
         path = look_below(a, root, n, kind, arena_printf(a, "%s%s", name, endings[i]));
-    return path ? path : nothing(a, root, n, kind, name, e);
+    return path ? path : nothing(a, r, kind, name, e);
 }

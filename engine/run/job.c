@@ -9,10 +9,14 @@
 #include "plugin/ctx.h"
 #include "run/reading.h"
 #include "workflow/png_text.h"
+#include "workflow/prefix_tokens.h"
+#include "workflow/random_seed.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/random.h>
 
 enum { WORKFLOW_BYTES_MAX = 16 << 20 };
 
@@ -74,6 +78,28 @@ static void check_nodes(const job *j, reading *r)
     }
 }
 
+/* Reads once more, with numbers in the place of seeds that are `random`. */
+static kiln_status draw_seeds(job *j, const catalog_view *view, document_source from, reading *r, error *e)
+{
+    set_option drawn[RANDOM_SEEDS_MAX];
+    arena memory = {0};
+    if (!j->entropy && getrandom(&j->entropy, sizeof j->entropy, 0) != sizeof j->entropy)
+        return error_set(e, KILN_ERR_IO, "no random numbers: %s", strerror(errno));
+    size_t n = j->unchecked ? 0 : random_seeds_find(&r->doc, view, j->entropy, &memory, drawn);
+    set_option *all = n ? mem_calloc(from.n_set + n, sizeof *all) : NULL;
+    kiln_status status = n && !all ? error_set(e, KILN_ERR_NOMEM, "out of memory") : KILN_OK;
+    if (all) {
+        if (from.n_set) memcpy(all, from.set, from.n_set * sizeof *all);
+        memcpy(all + from.n_set, drawn, n * sizeof *drawn);
+        from.set = all, from.n_set += n;
+        document_free(&r->doc);
+        status = document_read(&r->doc, &from, e);
+    }
+    mem_free(all);
+    arena_free(&memory);
+    return status;
+}
+
 kiln_status job_read(job *j, const set_option *set, size_t n_set, reading *r, error *e)
 {
     *r = (reading){.w.doc = &r->doc};
@@ -88,13 +114,16 @@ kiln_status job_read(job *j, const set_option *set, size_t n_set, reading *r, er
     const document_source from = {
         .name = j->path, .data = j->text, .size = j->text_size, .set = set, .n_set = n_set, .catalog = &view};
     TRY(document_read(&r->doc, &from, e));
+    TRY(draw_seeds(j, &view, from, r, e));
     if (j->unchecked) return document_sort_faults(&r->doc), KILN_OK;
     TRY(workflow_check(&r->doc, &view, &r->w, e));
     r->info = arena_alloc(&r->doc.memory, (r->w.n + 1) * sizeof(node_info *));
     if (!r->info) return error_set(e, KILN_ERR_NOMEM, "out of memory");
     for (size_t i = 0; i < r->w.n; i++)
         r->info[i] = r->w.node[i].type ? catalog_find(j->catalog, r->w.node[i].doc->type) : NULL;
+    if (r->doc.n_fault == 0) prefix_tokens_replace(&r->w);
     if (r->doc.n_fault == 0) check_nodes(j, r);
+    if (r->doc.failed) return error_set(e, KILN_ERR_NOMEM, "out of memory");
     document_sort_faults(&r->doc);
     return KILN_OK;
 }
@@ -119,7 +148,7 @@ static kiln_status read_text(job *j, const char *path, error *e)
 {
     size_t n = strlen(path);
     if (n < 4 || strcasecmp(path + n - 4, ".png") != 0)
-        return file_read(path, WORKFLOW_BYTES_MAX, &j->text, &j->text_size, e);
+        return file_read_stream(path, WORKFLOW_BYTES_MAX, &j->text, &j->text_size, e);
     TRY(png_text_find(path, "kiln", &j->text, e)); /* with parameters */
     if (!j->text) TRY(png_text_find(path, "prompt", &j->text, e));
     if (!j->text) TRY(png_text_find(path, "workflow", &j->text, e)); /* as the editor has it */

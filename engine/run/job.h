@@ -48,8 +48,11 @@ typedef struct {
     uint64_t cache_limit; /* bytes; 0: the store's default          */
     double state_seconds; /* between resumable states; 0: 30; negative: none */
     unsigned jobs;        /* nodes at once; 0: the scheduler's default */
+    const char *file;     /* the one result's name in `out`; NULL: numbered names */
     int no_cache, quiet, verbose, validate, fail_fast;
-    int signals; /* 1: the first of them asks the run to stop, the second ends the process */
+    int skip_existing; /* what is in `out` already is done (existing.h)                */
+    int json;          /* JOB_EXPLAIN and JOB_DRY_RUN print one JSON object */
+    int signals;       /* 1: the first of them asks the run to stop, the second ends the process */
     void (*on_event)(void *arg, const char *json); /* see report.h; or NULL */
     void *arg;
 } job_setting;

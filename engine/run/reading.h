@@ -29,6 +29,7 @@ struct job {
     int keeps_catalog; /* it is another's */
     int unchecked;     /* job_source's    */
     int thorough;      /* job_source's    */
+    uint64_t entropy;  /* of seeds that are `random` (random_seed.h); 0: not drawn yet */
     arena memory;
 };
 

@@ -5,6 +5,7 @@
 #include "base/memory_alloc.h"
 #include "base/print.h"
 #include "base/str.h"
+#include "base/terminal.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -14,7 +15,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-enum { BAR_CELLS = 20, FORMAT_SIZE = 400 /* of a line before its names are in it */ };
+enum { BAR_CELLS = 20, SKIPPED_SHOWN = 8, FORMAT_SIZE = 400 /* of a line before its names are in it */ };
 #define LINE_EVERY 3.0 /* seconds between plain progress lines of one node */
 #define DRAW_EVERY 0.08
 
@@ -29,7 +30,8 @@ struct report {
     int bar, quiet, verbose, bar_drawn, trace_items;
     double start, last_draw;
     double *node_start, *node_line; /* by node */
-    size_t done, total;
+    size_t done, total, n_skipped;
+    str skipped;      /* names of the first few */
     report_rows rows; /* total 0: no sweep */
     size_t rows_done, rows_before;
 };
@@ -137,20 +139,51 @@ static int row_line(const report *r, size_t node, uint64_t done, uint64_t total,
                     (unsigned long long)done, (unsigned long long)total);
 }
 
+/* "2.1 it/s, 8 s left" from what this node has done so far; "" while that is nothing. */
+static void pace(double spent, uint64_t done, uint64_t total, char text[64])
+{
+    double each = done ? spent / (double)done : 0, left = each * (double)(total - done);
+    text[0] = '\0';
+    if (!total || !done || done > total || !(each > 0)) return;
+    int n = each < 1 ? snprintf(text, 64, "%.1f it/s", 1 / each) : snprintf(text, 64, "%.1f s/it", each);
+    if (done == total) return;
+    if (left < 120)
+        snprintf(text + n, 64 - (size_t)n, ", %.0f s left", left);
+    else
+        snprintf(text + n, 64 - (size_t)n, ", %.0f min left", left / 60);
+}
+
+/* The longest form that fits: what says least goes first. */
+static void node_line(const report *r, size_t node, uint64_t done, uint64_t total, const char *what, size_t width,
+                      char *line, size_t capacity)
+{
+    char cells[BAR_CELLS + 1], rest[64], of[48];
+    size_t filled = total ? (size_t)(done * BAR_CELLS / total) : 0;
+    for (size_t i = 0; i < BAR_CELLS; i++) cells[i] = i < filled ? '#' : '.';
+    cells[BAR_CELLS] = '\0';
+    pace(clock_seconds() - r->node_start[node], done, total, rest);
+    const char *comma = rest[0] ? ", " : "";
+    snprintf(of, sizeof of, "%llu/%llu", (unsigned long long)done, (unsigned long long)total);
+    for (int form = 0; form < 4; form++) {
+        int n = form == 0   ? snprintf(line, capacity, "[%zu/%zu] %s (%s) %s %s %s%s%s", r->done + 1, r->total,
+                                       name_of(r, node), type_of(r, node), cells, what, of, comma, rest)
+                : form == 1 ? snprintf(line, capacity, "[%zu/%zu] %s %s %s%s%s", r->done + 1, r->total,
+                                       name_of(r, node), cells, of, comma, rest)
+                : form == 2 ? snprintf(line, capacity, "%s %s%s%s", name_of(r, node), of, comma, rest)
+                            : snprintf(line, capacity, "%s%s%s", of, comma, rest);
+        if (n >= 0 && (size_t)n <= width) return;
+    }
+}
+
 static void draw_bar(report *r, size_t node, uint64_t done, uint64_t total, const char *what)
 {
-    char cells[BAR_CELLS * 3 + 1] = "", rest[64] = "", line[512], shown[512];
-    double spent = clock_seconds() - r->node_start[node];
-    size_t filled = total ? (size_t)(done * BAR_CELLS / total) : 0;
-    for (size_t i = 0; i < BAR_CELLS; i++) strcat(cells, i < filled ? "#" : ".");
-    if (total && done && done < total)
-        snprintf(rest, sizeof rest, ", %.0f s left", spent / (double)done * (double)(total - done));
-    int n = r->rows.total ? row_line(r, node, done, total, what, line, sizeof line)
-                          : snprintf(line, sizeof line, "[%zu/%zu] %s (%s) %s %s %llu/%llu%s", r->done + 1, r->total,
-                                     name_of(r, node), type_of(r, node), cells, what, (unsigned long long)done,
-                                     (unsigned long long)total, rest);
+    char line[512], shown[512];
     size_t width = columns() - 1;
-    text_escape(shown, width < sizeof shown ? width + 1 : sizeof shown, line, n > 0 ? strlen(line) : 0);
+    if (r->rows.total)
+        row_line(r, node, done, total, what, line, sizeof line);
+    else
+        node_line(r, node, done, total, what, width, line, sizeof line);
+    text_escape(shown, width < sizeof shown ? width + 1 : sizeof shown, line, strlen(line));
     print_text(stderr, "\r\033[K%s", shown);
     print_flush(stderr);
     r->bar_drawn = 1;
@@ -165,6 +198,23 @@ __attribute__((format(printf, 2, 3))) static void say(report *r, const char *fmt
     va_start(args, fmt);
     print_textv(stderr, line, args);
     va_end(args);
+}
+
+static void note_skipped(report *r, const char *name)
+{
+    if (r->n_skipped++ < SKIPPED_SHOWN) str_printf(&r->skipped, "%s'%.60s'", r->skipped.len ? ", " : "", name);
+}
+
+static void say_skipped(report *r)
+{
+    size_t more = r->n_skipped > SKIPPED_SHOWN ? r->n_skipped - SKIPPED_SHOWN : 0;
+    if (r->n_skipped && more)
+        say(r, "kiln: skipped, because what they need failed: %s and %zu more", str_text(&r->skipped), more);
+    else if (r->n_skipped)
+        say(r, "kiln: skipped, because what %s failed: %s", r->n_skipped > 1 ? "they need" : "it needs",
+            str_text(&r->skipped));
+    str_free(&r->skipped);
+    r->n_skipped = 0;
 }
 
 /* ---- public ---- */
@@ -188,7 +238,7 @@ report *report_open(const report_setting *s, error *e)
                   .event_arg = s->arg,
                   .events_path = s->events,
                   .trace_path = s->trace,
-                  .bar = !s->quiet && isatty(STDERR_FILENO),
+                  .bar = !s->quiet && terminal_moves(),
                   .start = clock_seconds()};
     pthread_mutex_init(&r->lock, NULL);
     r->node_start = mem_calloc(s->workflow->n + 1, sizeof *r->node_start);
@@ -226,22 +276,28 @@ kiln_status report_rows_set(report *r, const workflow *w, const report_rows *row
     return KILN_OK;
 }
 
-void report_row(report *r, size_t part, const char *status, const char *message, double seconds)
+void report_row(report *r, size_t part, const row_end *end)
 {
     str fields = {0};
     pthread_mutex_lock(&r->lock);
     r->rows_done++;
     str_printf(&fields, ", \"row\": %zu", r->rows.number[part]);
     json_text(&fields, "label", r->rows.label[part]);
-    json_text(&fields, "status", status);
-    json_number(&fields, "seconds", (double)(long long)(seconds * 1e6) / 1e6);
-    if (message) json_text(&fields, "message", message);
+    json_text(&fields, "status", end->status);
+    json_number(&fields, "seconds", (double)(long long)(end->seconds * 1e6) / 1e6);
+    str_append(&fields, ", \"files\": [");
+    for (size_t i = 0; i < end->n_file; i++) {
+        str_append(&fields, i ? ", " : "");
+        str_json(&fields, end->file[i], strlen(end->file[i]), 1);
+    }
+    str_char(&fields, ']');
+    if (end->message) json_text(&fields, "message", end->message);
     emit(r, "row_done", &fields);
     if (!r->quiet && (!r->bar || r->verbose)) {
         char left[48];
         rows_left(r, left);
         say(r, "[%zu/%zu] row %zu (%s) %s, %.2f s%s", r->rows_done, r->rows.total, r->rows.number[part],
-            r->rows.label[part], status, seconds, left);
+            r->rows.label[part], end->status, end->seconds, left);
     }
     pthread_mutex_unlock(&r->lock);
 }
@@ -262,6 +318,7 @@ kiln_status report_close(report *r, const run_summary *summary, const char *stat
     if (!r) return KILN_OK;
     pthread_mutex_lock(&r->lock);
     clear_bar(r);
+    say_skipped(r);
     if (summary) {
         str fields = {0};
         json_text(&fields, "status", status);
@@ -342,7 +399,8 @@ void report_event(report *r, const run_event *ev)
     if (ev->kind == RUN_NODE_DONE) trace_item(r, n, "node", r->node_start[ev->node], ev->seconds, 1, t);
     if (ev->kind == RUN_NODE_FAILED && ev->failure->status != KILN_CANCELLED)
         say(r, "kiln: error: %s%s", row, ev->failure->message);
-    if (ev->kind == RUN_NODE_SKIPPED && (!r->rows.total || r->verbose))
+    if (ev->kind == RUN_NODE_SKIPPED && !r->rows.total && !r->verbose) note_skipped(r, n);
+    if (ev->kind == RUN_NODE_SKIPPED && r->verbose)
         say(r, "kiln: %snode '%s' (%s) is skipped, because '%s' failed", row, n, t, ev->because);
     if (ev->kind == RUN_NODE_DONE && (lines || (!r->quiet && !r->rows.total && ev->seconds > 0.5)))
         say(r, "[%zu/%zu] %s%s (%s) %.2f s", ev->done, ev->total, row, n, t, ev->seconds);

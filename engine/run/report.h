@@ -38,8 +38,15 @@ kiln_status report_close(report *r, const run_summary *summary, const char *stat
 void report_event(report *r, const run_event *event);
 /* From here on the nodes are this workflow's, which are rows of a sweep. `done`: rows finished before. */
 kiln_status report_rows_set(report *r, const workflow *w, const report_rows *rows, size_t done, error *e);
-/* A row is finished ("done", "failed"); with message when it failed. */
-void report_row(report *r, size_t part, const char *status, const char *message, double seconds);
+typedef struct {
+    const char *status;  /* "done" or "failed" */
+    const char *message; /* why it failed, or NULL */
+    char *const *file;   /* relative to the output folder */
+    size_t n_file;
+    double seconds;
+} row_end;
+/* A row is finished. */
+void report_row(report *r, size_t part, const row_end *end);
 void report_progress(report *r, size_t node, uint64_t done, uint64_t total, const char *what);
 /* A result as it stands: a "draft" event. */
 void report_draft(report *r, size_t node, const char *text);

@@ -118,7 +118,12 @@ static void row_finished(row_log *l, uint32_t part)
     record->state = row->failed ? ROW_FAILED : ROW_DONE;
     *(row->failed ? &l->rows->sum->failed : &l->rows->sum->done) += 1;
     if (l->rows->is_sweep)
-        report_row(l->report, part, row->failed ? "failed" : "done", record->message, record->seconds);
+        report_row(l->report, part,
+                   &(row_end){.status = row->failed ? "failed" : "done",
+                              .message = record->message,
+                              .file = record->file,
+                              .n_file = record->n_file,
+                              .seconds = record->seconds});
 }
 
 /* Without memory for it: a failure without words. */
@@ -128,6 +133,7 @@ static void note_message(row_record *record, const run_event *ev)
     if (record->message) return;
     if (ev->kind == RUN_NODE_SKIPPED)
         snprintf(text, sizeof text, "node '%.200s', which it shares with another row, failed", ev->because);
+    record->said = ev->kind == RUN_NODE_FAILED;
     record->message = mem_strdup(ev->kind == RUN_NODE_SKIPPED ? text : ev->failure->message);
 }
 

@@ -6,6 +6,7 @@
 #include "base/array.h"
 #include "base/memory_alloc.h"
 #include "run/interrupt.h"
+#include "run/existing.h"
 #include "run/row_faults.h"
 
 #include <assert.h>
@@ -172,9 +173,36 @@ static kiln_status scan_row(row_set *r, row_scan *s, size_t i, error *e)
     } else if (status == KILN_OK && s->keys && (status = workflow_keys(&row.read->w, s->keys, e)) == KILN_OK) {
         list_prefix(&row, s->prefix, &s->n_prefix);
         r->record[i].key = row_key(r, &row, s->hash);
+        if (r->skip_in)
+            status = existing_find(&row, r->skip_in, &r->record[i], &r->record[i].exists, &r->record[i].names, e);
     }
     rows_unread(&row);
     return status;
+}
+
+static int by_names(const void *a, const void *b)
+{
+    const digest *x = a, *y = b;
+    if (x->hi != y->hi) return x->hi < y->hi ? -1 : 1;
+    return (x->lo > y->lo) - (x->lo < y->lo);
+}
+
+/* Rows that write to the same names cannot be told apart by them. */
+static kiln_status names_differ(const row_set *r, error *e)
+{
+    digest *all = mem_calloc(r->plan.n_row, sizeof *all);
+    size_t n = 0, twice = 0;
+    if (!all) return no_memory(e);
+    for (size_t i = 0; i < r->plan.n_row; i++)
+        if (r->record[i].names.hi | r->record[i].names.lo) all[n++] = r->record[i].names;
+    if (n) qsort(all, n, sizeof *all, by_names);
+    for (size_t i = 1; i < n; i++) twice += digest_equal(all[i], all[i - 1]);
+    mem_free(all);
+    if (!twice) return KILN_OK;
+    return error_set(
+        e, KILN_ERR_INVALID,
+        "--skip-existing: several rows write files of the same name; put what varies into filename_prefix, "
+        "as %%NODE.INPUT%% or ${image.stem}");
 }
 
 kiln_status rows_check(row_set *r, const key_setting *keys, error *e)
@@ -190,6 +218,7 @@ kiln_status rows_check(row_set *r, const key_setting *keys, error *e)
         status = interrupt_asked(NULL) ? error_set(e, KILN_CANCELLED, "cancelled") : scan_row(r, &s, i, e);
     row_faults_end(&s.shown);
     if (status == KILN_OK && keys) rank_prefixes(r, s.prefix, s.n_prefix);
+    if (status == KILN_OK && r->skip_in) status = names_differ(r, e);
     hasher_free(s.hash);
     mem_free(s.prefix);
     if (status != KILN_OK || !r->sum->faulty) return status;
@@ -209,10 +238,27 @@ static int by_prefix(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+static kiln_status find_single(row_set *r, error *e)
+{
+    open_row row;
+    kiln_status status = rows_read(r, 0, &row, e);
+    if (status == KILN_OK)
+        status = existing_find(&row, r->skip_in, &r->record[0], &r->record[0].exists, &r->record[0].names, e);
+    rows_unread(&row);
+    return status;
+}
+
 kiln_status rows_choose(row_set *r, const manifest *m, const char *out, error *e)
 {
+    if (r->skip_in && !r->is_sweep) TRY(find_single(r, e));
     for (size_t i = 0; i < r->plan.n_row; i++) {
         size_t n = 0;
+        if (r->record[i].exists) {
+            r->record[i].state = ROW_BEFORE;
+            r->sum->before++;
+            continue;
+        }
+        while (r->record[i].n_file) mem_free(r->record[i].file[--r->record[i].n_file]);
         const char *const *file = m ? manifest_find(m, r->record[i].key, out, &n) : NULL;
         if (!file) {
             r->todo[r->n_todo++] = (uint32_t)i;

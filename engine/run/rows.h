@@ -19,8 +19,11 @@ typedef struct {
     digest key;                   /* of what the row makes: keys of its outputs, and its settings */
     uint32_t prefix[PREFIX_KEYS]; /* of each expensive node: the first row that has it too        */
     row_state state;
+    int exists; /* what it writes is in row_set.skip_in */
+    digest names;
     double seconds;
     char *message; /* why it failed */
+    int said;      /* it was printed when it failed */
     char **file;   /* relative to the output folder */
     size_t n_file, file_capacity;
 } row_record;
@@ -29,7 +32,8 @@ typedef struct {
     job *job;
     int is_sweep;
     sweep plan;
-    set_option *set; /* the command line's settings, and room for a row's behind them */
+    const char *skip_in; /* rows whose results are in this folder are done; NULL: their names do not matter */
+    set_option *set;     /* the command line's settings, and room for a row's behind them */
     row_record *record;
     uint32_t *todo;
     size_t n_todo;

@@ -260,6 +260,7 @@ kiln_status sweep_make(sweep *s, const sweep_source *from, error *e)
     *s = (sweep){0};
     if (from->matrix) TRY(read_matrix(s, from, e));
     size_t matrix_axes = s->n_axis;
+    for (size_t a = 0; a < matrix_axes; a++) s->axis[a].of_file = 1;
     TRY(pin_matrix(s, from, e));
     if (from->over_file) TRY(read_over_file(s, from, e));
     for (size_t i = 0; i < from->n_over; i++) TRY(read_over(s, from, from->over[i], matrix_axes, e));
@@ -298,7 +299,7 @@ size_t sweep_settings(const sweep *s, size_t row, set_option *out)
         const sweep_axis *x = &s->axis[a];
         const char **value = x->value + sweep_point(s, row, a) * x->n_name;
         for (size_t k = 0; k < x->n_name; k++)
-            if (value[k]) out[n++] = (set_option){.name = x->name[k], .value = value[k]};
+            if (value[k]) out[n++] = (set_option){.name = x->name[k], .value = value[k], .here = !x->of_file};
     }
     return n;
 }

@@ -15,6 +15,7 @@ typedef struct {
     size_t n_name, n; /* names a point sets; points */
     const char *const *name;
     const char **value; /* [n * n_name]; NULL: the point leaves that name alone */
+    int of_file;        /* the workflow's `matrix`; else the command line's         */
 } sweep_axis;
 
 typedef struct {

@@ -47,8 +47,11 @@ static void say_failed(const row_set *r)
         const row_record *row = &r->record[i];
         if (row->state != ROW_FAILED) continue;
         sweep_label(&r->plan, i, label, sizeof label);
-        print_text(stderr, "kiln: row %zu (%s) failed: %s\n", i + 1, label,
-                   row->message ? row->message : "out of memory");
+        if (row->said)
+            print_text(stderr, "kiln: failed: row %zu (%s)\n", i + 1, label);
+        else
+            print_text(stderr, "kiln: failed: row %zu (%s): %s\n", i + 1, label,
+                       row->message ? row->message : "out of memory");
         shown++;
     }
     if (r->sum->failed > shown) print_text(stderr, "kiln: and %zu more\n", r->sum->failed - shown);

@@ -10,6 +10,7 @@
 #include "base/str.h"
 #include "run/sweep.h"
 
+#include <glob.h>
 #include <string.h>
 
 enum { LIST_BYTES_MAX = 16 << 20, DIGITS_MAX = 18 };
@@ -72,7 +73,7 @@ static const char *trimmed(arena *a, const char *text)
 kiln_status value_text_open(const char *what, const char *path, char **data, value_reader *r, error *e)
 {
     size_t size;
-    TRY(file_read(path, LIST_BYTES_MAX, data, &size, e));
+    TRY(file_read_stream(path, LIST_BYTES_MAX, data, &size, e));
     if (memchr(*data, 0, size) || !utf8_valid(*data, size))
         return error_set(e, KILN_ERR_INVALID, "%s: %s is not a UTF-8 text", what, path);
     size_t bom = size >= 3 && memcmp(*data, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
@@ -186,6 +187,32 @@ static kiln_status add_lines(values *v, const char *path, error *e)
     return status;
 }
 
+/* `in/x*.png`, but not a text with a star in it. */
+static int is_glob(const char *text) { return strchr(text, '*') && (strchr(text, '/') || strchr(text, '.')); }
+
+/* The files of that pattern, sorted, folders left out. */
+static kiln_status add_files(values *v, const char *pattern, error *e)
+{
+    glob_t found = {0};
+    kiln_status status = KILN_OK;
+    size_t before = v->n;
+    int none = glob(pattern, GLOB_MARK, NULL, &found);
+    if (none == GLOB_NOSPACE) status = no_memory(e);
+    for (size_t i = 0; !none && i < found.gl_pathc && status == KILN_OK; i++) {
+        const char *path = found.gl_pathv[i];
+        if (path[strlen(path) - 1] == '/') continue;
+        status = utf8_valid(path, strlen(path))
+                     ? values_add(v, arena_strdup(v->memory, path), e)
+                     : error_set(e, KILN_ERR_INVALID, "%s: a file of '%.100s' has a name that is not UTF-8", v->what,
+                                 pattern);
+    }
+    globfree(&found);
+    if (status == KILN_OK && v->n == before)
+        status = error_set(e, KILN_ERR_INVALID,
+                           "%s: no file here is called '%.200s'; a text with a * goes in \"quotes\"", v->what, pattern);
+    return status;
+}
+
 static kiln_status add_element(values *v, const char *text, int quoted, error *e)
 {
     const char *dots;
@@ -194,6 +221,7 @@ static kiln_status add_element(values *v, const char *text, int quoted, error *e
     if (!(text = trimmed(v->memory, text))) return no_memory(e);
     if (!*text) return error_set(e, KILN_ERR_INVALID, "%s: a value is empty; for an empty text write \"\"", v->what);
     if (*text == '@') return add_lines(v, text + 1, e);
+    if (is_glob(text)) return add_files(v, text, e);
     if ((dots = range_mark(text))) return add_range(v, text, dots, e);
     return values_add(v, text, e);
 }

@@ -1,6 +1,7 @@
 /* check.c - see check.h. */
 #include "workflow/check.h"
 
+#include "base/file.h"
 #include "base/memory_alloc.h"
 #include "base/names.h"
 #include "base/str.h"
@@ -212,6 +213,20 @@ static const char *url_of(const doc_node *n, const char *name)
     return NULL;
 }
 
+/* The path of a file named on the command line, if it is there seen from the current folder; models only by ./ and ../.
+ * NULL: it is looked for in the folders of its kind. */
+static const char *named_from_here(checker *k, const kiln_param *p, const doc_input *in)
+{
+    int is_input = strcmp(p->from ? p->from : "", "input") == 0;
+    if (p->type != KILN_P_FILE || !in->here || !in->text[0] || in->text[0] == '/') return NULL;
+    if (!is_input && strncmp(in->text, "./", 2) != 0 && strncmp(in->text, "../", 3) != 0) return NULL;
+    if (!file_exists(in->text) && (is_input || !folder_exists(in->text))) return NULL;
+    char *real = path_real(in->text);
+    const char *kept = real ? arena_strdup(&k->doc->memory, real) : NULL;
+    mem_free(real);
+    return kept;
+}
+
 static void check_param(checker *k, graph_node *g, const doc_input *in, uint32_t index)
 {
     const kiln_param *p = node_param(g->type, index);
@@ -226,7 +241,8 @@ static void check_param(checker *k, graph_node *g, const doc_input *in, uint32_t
         return;
     }
     param_names names = checker_names(k);
-    param_value v = param_written(in->text, in->quoted);
+    const char *here = named_from_here(k, p, in);
+    param_value v = param_written(here ? here : in->text, in->quoted);
     kiln_status status = param_put(p, &v, &names, &k->doc->memory, g->params, &why);
     if (status == KILN_ERR_NOMEM) k->doc->failed = 1;
     if (status != KILN_OK) {

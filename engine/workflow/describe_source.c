@@ -22,16 +22,26 @@ typedef struct {
 
 /* ---- references ---- */
 
-static size_t param_index(const document *d, const char *name, size_t n)
+static size_t param_index(document *d, const char *name, size_t n)
 {
-    size_t i = 0;
-    while (i < d->n_param && (strlen(d->param[i].name) != n || strncmp(d->param[i].name, name, n) != 0)) i++;
-    return i;
+    int stem;
+    const workflow_param *p = document_reference(d, name, n, &stem);
+    return p ? (size_t)(p - d->param) : d->n_param;
+}
+
+/* The value of the reference at `at`, whose name has n letters. */
+static void append_fixed(document *d, const char *at, size_t n, str *to)
+{
+    int stem;
+    const workflow_param *p = document_reference(d, at + 2, n, &stem);
+    size_t length = strlen(p->text);
+    const char *text = stem ? str_stem(p->text, &length) : p->text;
+    for (size_t i = 0; i < length; i++) str_append_n(to, text[i] == '$' ? "$$" : text + i, text[i] == '$' ? 2 : 1);
 }
 
 /* The next "${name}" in text, or NULL. *n: length of the name; *param: its index, n_param when there is none of that
  * name. "$$" is an escaped $. */
-static const char *next_reference(const document *d, const char *text, size_t *n, size_t *param)
+static const char *next_reference(document *d, const char *text, size_t *n, size_t *param)
 {
     for (const char *p = text; (p = strchr(p, '$')) != NULL; p += p[1] == '$' ? 2 : 1) {
         const char *end = p[1] == '{' ? strchr(p, '}') : NULL;
@@ -43,7 +53,7 @@ static const char *next_reference(const document *d, const char *text, size_t *n
     return NULL;
 }
 
-static void mark_references(const document *d, const char *text, unsigned char *mark)
+static void mark_references(document *d, const char *text, unsigned char *mark)
 {
     size_t n, param;
     while ((text = next_reference(d, text, &n, &param)) != NULL) {
@@ -52,7 +62,7 @@ static void mark_references(const document *d, const char *text, unsigned char *
     }
 }
 
-static int stands_alone(const document *d, const char *raw)
+static int stands_alone(document *d, const char *raw)
 {
     size_t n, param;
     return next_reference(d, raw, &n, &param) == raw && raw[n + 3] == '\0' && param < d->n_param;
@@ -66,7 +76,7 @@ static void append_plain(str *s, const char *text)
 /* Appends the source, with fixed parameters replaced by their values. */
 static void append_source(writer *x, const char *raw, str *to)
 {
-    const document *d = x->w->doc;
+    document *d = x->w->doc;
     const char *at;
     size_t n, param;
     for (; (at = next_reference(d, raw, &n, &param)) != NULL; raw = at + n + 3) {
@@ -74,7 +84,7 @@ static void append_source(writer *x, const char *raw, str *to)
         if (param < d->n_param && !x->fixed[param])
             x->used[param] = 1, str_append_n(to, at, n + 3);
         else if (param < d->n_param)
-            append_plain(to, d->param[param].text);
+            append_fixed(x->w->doc, at, n, to);
     }
     str_append(to, raw);
 }
@@ -226,7 +236,7 @@ static void put_params(writer *x)
 /* Marks the parameters that are replaced by their values. */
 static void fix_params(writer *x)
 {
-    const document *d = x->w->doc;
+    document *d = x->w->doc;
     for (const source_text *s = d->structural; s; s = s->next) mark_references(d, s->text, x->fixed);
     for (size_t i = 0; i < x->w->n; i++) {
         const graph_node *g = &x->w->node[i];

@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "workflow/editor/editor.h"
 #include "workflow/include.h"
+#include "workflow/settings.h"
 
 #include <assert.h>
 #include <ctype.h>
@@ -15,6 +16,7 @@
 #include <string.h>
 
 enum { PORTS_MAX = 64, FAULTS_MAX = 1000, PARAMS_MAX = 1000, SUGGEST_FAULTS = 50, SUGGEST_NAMES = 5000 };
+#define STEM ".stem"
 
 /* ---- faults ---- */
 
@@ -128,7 +130,7 @@ doc_node *document_node(const document *d, const char *name)
 
 static const char *param_at(void *arg, size_t i) { return ((document *)arg)->param[i].name; }
 
-static workflow_param *find_param(document *d, const char *name, size_t n)
+workflow_param *document_param(document *d, const char *name, size_t n)
 {
     for (size_t i = 0; i < d->n_param; i++)
         if (strlen(d->param[i].name) == n && strncmp(d->param[i].name, name, n) == 0) return &d->param[i];
@@ -146,9 +148,9 @@ static void unknown_param(document *d, place at, const doc_node *owner, const ch
 }
 
 /* Appends plain text with each $ escaped as $$. */
-static void append_plain(str *s, const char *text)
+static void append_plain_n(str *s, const char *text, size_t n)
 {
-    for (; *text; text++) str_append_n(s, *text == '$' ? "$$" : text, *text == '$' ? 2 : 1);
+    for (size_t i = 0; i < n; i++) str_append_n(s, text[i] == '$' ? "$$" : text + i, text[i] == '$' ? 2 : 1);
 }
 
 /* A scalar on its way from "${seed}" to "7". */
@@ -158,8 +160,27 @@ typedef struct {
     place at;
     str out, source;   /* source: of an included file, the text in the root's parameters */
     size_t references; /* how many were replaced */
-    int quoted;        /* of the last parameter */
+    int quoted, here;  /* of the last parameter */
 } expansion;
+
+workflow_param *document_reference(document *d, const char *name, size_t n, int *stem)
+{
+    workflow_param *p = document_param(d, name, n);
+    *stem = !p && n > strlen(STEM) && strncmp(name + n - strlen(STEM), STEM, strlen(STEM)) == 0;
+    return *stem ? document_param(d, name, n - strlen(STEM)) : p;
+}
+
+/* What "${name.stem}" stands for in terms of the root file's parameters: kept as a reference if `name` is one alone. */
+static void append_stem_source(str *to, const workflow_param *p)
+{
+    size_t n = p->source ? strlen(p->source) : 0, stem_n;
+    int alone = n > 3 && strncmp(p->source, "${", 2) == 0 && strchr(p->source, '}') == p->source + n - 1;
+    const char *stem = str_stem(p->text, &stem_n);
+    if (alone)
+        str_append_n(to, p->source, n - 1), str_append(to, STEM "}");
+    else
+        append_plain_n(to, stem, stem_n);
+}
 
 /* Appends the value of the "${name}" at text; end: its closing brace. */
 static void expand_one(expansion *x, const char *text, const char *end)
@@ -168,17 +189,23 @@ static void expand_one(expansion *x, const char *text, const char *end)
     document *d = x->d;
     size_t n = (size_t)(end - text) - 2;
     char name[128];
-    workflow_param *p = find_param(d, text + 2, n);
+    int stem;
+    workflow_param *p = document_reference(d, text + 2, n, &stem);
     x->references++;
     if (p) {
+        size_t value_n = strlen(p->text);
+        const char *value = stem ? str_stem(p->text, &value_n) : p->text;
         p->used = 1;
-        x->quoted = p->quoted;
-        d->expanded += strlen(p->text);
-        str_append(&x->out, p->text);
-        if (p->source && d->included)
-            d->expanded += strlen(p->source), str_append(&x->source, p->source);
+        x->quoted = p->quoted || stem, x->here = p->here;
+        d->expanded += value_n;
+        str_append_n(&x->out, value, value_n);
+        if (p->source && d->included) d->expanded += strlen(p->source);
+        if (stem && d->included)
+            append_stem_source(&x->source, p);
+        else if (p->source && d->included)
+            str_append(&x->source, p->source);
         else if (d->included)
-            append_plain(&x->source, p->text);
+            append_plain_n(&x->source, p->text, value_n);
         return;
     }
     snprintf(name, sizeof name, "%.*s", (int)(n < 120 ? n : 120), text + 2);
@@ -226,7 +253,8 @@ void document_note_structural(document *d, const char *source)
 
 /* A scalar's text with its ${references} replaced. In API files there are none, and a $ is a $. *source:
  * doc_input.source; `source` NULL: the text decides more than a value. */
-static const char *expand(document *d, const doc_node *owner, const yaml_node *scalar, int *quoted, const char **source)
+static const char *expand(document *d, const doc_node *owner, const yaml_node *scalar, int *quoted, const char **source,
+                          int *here)
 {
     *quoted = scalar->quoted;
     if (source) *source = NULL;
@@ -238,7 +266,7 @@ static const char *expand(document *d, const doc_node *owner, const yaml_node *s
     /* A lone "${steps}" is the parameter itself, even in quotes. */
     if (x.references == 1 && strncmp(scalar->text, "${", 2) == 0 &&
         strchr(scalar->text, '}') == scalar->text + scalar->length - 1)
-        *quoted = x.quoted;
+        *quoted = x.quoted, *here = x.here;
     if (x.references) {
         const char *text = d->included ? keep(d, &x.source) : scalar->text;
         if (source)
@@ -259,10 +287,10 @@ static int is_wire_list(const yaml_node *v)
 
 static doc_wire read_wire(document *d, const doc_node *owner, const yaml_node *v)
 {
-    int quoted;
+    int quoted, here;
     return (doc_wire){.at = v->at,
-                      .node = expand(d, owner, v->item[0], &quoted, NULL),
-                      .output = expand(d, owner, v->item[1], &quoted, NULL)};
+                      .node = expand(d, owner, v->item[0], &quoted, NULL, &here),
+                      .output = expand(d, owner, v->item[1], &quoted, NULL, &here)};
 }
 
 static int is_list_of_wires(const yaml_node *v)
@@ -294,7 +322,7 @@ static void read_input(document *d, const doc_node *owner, const yaml_node *key,
     if (!wrapped && (is_wire_list(v) || is_list_of_wires(v))) {
         read_wires(d, owner, v, in);
     } else if (v->kind == YAML_SCALAR) {
-        in->text = expand(d, owner, v, &in->quoted, &in->source);
+        in->text = expand(d, owner, v, &in->quoted, &in->source, &in->here);
     } else {
         in->not_scalar = 1;
         in->text = "";
@@ -437,12 +465,14 @@ static const char *read_text(document *d, const yaml_node *v, const char *key)
 static void apply_params(document *d, const set_option *set, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        workflow_param *p = find_param(d, set[i].name, strlen(set[i].name));
+        workflow_param *p = document_param(d, set[i].name, strlen(set[i].name));
         if (!p) continue;
-        p->text = set[i].value;
+        p->text = set[i].drawn ? arena_strdup(&d->memory, set[i].value) : set[i].value;
+        if (!p->text) d->failed = 1, p->text = "";
         p->source = d->set_source ? d->set_source[i] : NULL;
         p->quoted = 0;
         p->set = 1;
+        p->here = set[i].here;
     }
 }
 
@@ -547,110 +577,9 @@ static void read_root(document *d, const yaml_node *root, const document_source 
     }
 }
 
-static const char *node_at(void *arg, size_t i) { return ((document *)arg)->node[i].name; }
-
-/* The first node with an input of that name: for a `--set seed=` where the file has no parameters. */
-static const doc_node *node_with(const document *d, const char *input)
+static void finish(document *d, const set_option *set, size_t n_set, const struct catalog_view *catalog)
 {
-    for (size_t i = 0; i < d->n_node; i++)
-        for (size_t k = 0; k < d->node[i].n_input; k++)
-            if (strcmp(d->node[i].input[k].name, input) == 0 && !d->node[i].input[k].is_wire) return &d->node[i];
-    return NULL;
-}
-
-static void unknown_setting(document *d, const char *set, const char *name, int is_node)
-{
-    const char *near =
-        is_node ? nearest_name(name, node_at, d->n_node, d) : nearest_name(name, param_at, d->n_param, d);
-    const doc_node *has = near || is_node ? NULL : node_with(d, name);
-    if (has)
-        document_fault(d, d->set_at, NULL,
-                       "%s %.200s: no parameter is called '%.200s', but a node has an input of that name; did you mean "
-                       "'%.200s.%.200s'?",
-                       d->set_word, set, name, has->name, name);
-    else
-        document_fault(d, d->set_at, NULL, "%s %.200s: no %s is called '%.200s'%s%s%s", d->set_word, set,
-                       is_node ? "node" : "parameter", name,
-                       near      ? "; did you mean '"
-                       : is_node ? ""
-                                 : "; give NODE.INPUT=VALUE for a node's input",
-                       near ? near : "", near ? "'?" : "");
-}
-
-/* The one node of that name, else of that title. NULL: none, or (after a fault, *said) several have the title. */
-static doc_node *node_to_set(document *d, const char *set, const char *name, int *said)
-{
-    doc_node *found = document_node(d, name);
-    char all[200] = "";
-    size_t n = 0, used = 0;
-    *said = 0;
-    if (found) return found;
-    for (size_t i = 0; i < d->n_node; i++) {
-        doc_node *one = &d->node[i];
-        if (!one->title || strcmp(one->title, name) != 0) continue;
-        if (used < sizeof all - 80) used += (size_t)snprintf(all + used, 80, "%s'%.60s'", n ? ", " : "", one->name);
-        if (n++ == 0) found = one;
-    }
-    if (n < 2) return found;
-    *said = 1;
-    document_fault(d, d->set_at, NULL, "%s %.200s: %zu nodes have the title '%.100s': %s; name one of them",
-                   d->set_word, set, n, name, all);
-    return NULL;
-}
-
-/* --set node.input=value: replaces or adds a literal. The node's name, or title, ends at the last dot. */
-static void set_input(document *d, const set_option *s, const char *from)
-{
-    const char *dot = strrchr(s->name, '.');
-    char name[256];
-    int said = 0;
-    snprintf(name, sizeof name, "%.*s", dot ? (int)(dot - s->name) : (int)strlen(s->name), s->name);
-    doc_node *n = dot ? node_to_set(d, s->name, name, &said) : NULL;
-    if (said) return;
-    if (!n) {
-        unknown_setting(d, s->name, name, dot != NULL);
-        return;
-    }
-    doc_input *in = NULL;
-    for (size_t i = 0; i < n->n_input; i++)
-        if (strcmp(n->input[i].name, dot + 1) == 0) in = &n->input[i];
-    if (!in) {
-        doc_input *grown = arena_alloc(&d->memory, (n->n_input + 1) * sizeof *grown);
-        if (!grown) {
-            d->failed = 1;
-            return;
-        }
-        if (n->n_input) memcpy(grown, n->input, n->n_input * sizeof *grown);
-        n->input = grown;
-        in = &grown[n->n_input++];
-    }
-    *in = (doc_input){.name = dot + 1, .at = n->at, .value_at = n->at, .text = s->value, .source = from};
-}
-
-static void mark_used(document *d, const char *from)
-{
-    for (const char *p = from; p && (p = strchr(p, '$')) != NULL; p += p[1] == '$' ? 2 : 1) {
-        const char *end = p[1] == '{' ? strchr(p, '}') : NULL;
-        workflow_param *found = end ? find_param(d, p + 2, (size_t)(end - p) - 2) : NULL;
-        if (found) found->used = 1;
-    }
-}
-
-/* Finds again which parameters are used: --set may have replaced every input that used one. */
-static void find_used(document *d)
-{
-    for (size_t i = 0; i < d->n_param; i++) d->param[i].used = 0;
-    for (const source_text *s = d->structural; s; s = s->next) mark_used(d, s->text);
-    for (size_t i = 0; i < d->n_node; i++)
-        for (size_t k = 0; k < d->node[i].n_input; k++) mark_used(d, d->node[i].input[k].source);
-}
-
-static void finish(document *d, const set_option *set, size_t n_set)
-{
-    for (size_t i = 0; i < n_set; i++)
-        if (!find_param(d, set[i].name, strlen(set[i].name)) && !(d->set_taken && d->set_taken[i]))
-            set_input(d, &set[i], d->set_source ? d->set_source[i] : NULL);
-    if (!d->included && n_set) find_used(d);
+    settings_apply(d, set, n_set, catalog);
     for (size_t i = 0; i < d->n_param; i++)
         if (!d->param[i].used)
             document_warn(d, d->param[i].at, NULL, "parameter '%s' is used nowhere", d->param[i].name);
@@ -663,13 +592,13 @@ void document_read_included(document *d, const yaml_node *root, const set_option
         return;
     }
     read_native(d, root, set, n_set);
-    finish(d, set, n_set);
+    finish(d, set, n_set, NULL);
 }
 
 const char *document_expand(document *d, const doc_node *owner, const yaml_node *scalar, const char **source)
 {
-    int quoted;
-    return expand(d, owner, scalar, &quoted, source);
+    int quoted, here;
+    return expand(d, owner, scalar, &quoted, source, &here);
 }
 
 kiln_status document_read(document *d, const document_source *from, error *e)
@@ -684,7 +613,7 @@ kiln_status document_read(document *d, const document_source *from, error *e)
                              : error_set(e, KILN_ERR_NOMEM, "%s: out of memory", from->name);
     if (status == KILN_OK) {
         read_root(d, root, from);
-        finish(d, from->set, from->n_set);
+        finish(d, from->set, from->n_set, from->catalog);
         if (d->failed) status = error_set(e, KILN_ERR_NOMEM, "%s: out of memory", from->name);
     }
     if (status != KILN_OK) document_free(d);

@@ -41,6 +41,7 @@ typedef struct {
     const char *source; /* literal: before it, in terms of the root file's parameters; NULL: it had no ${references} */
     int quoted;
     int not_scalar; /* a literal list or map, which no parameter takes */
+    int here;       /* given on the command line: a relative path is of the current folder first */
 } doc_input;
 
 /* A node that was expanded: the one that its inner nodes are of. */
@@ -71,7 +72,7 @@ typedef struct {
     place at;
     const char *text;   /* the default, or the value of --set */
     const char *source; /* in an included file: `text` before its ${references} were replaced, as doc_input.source */
-    int quoted, used, set;
+    int quoted, used, set, here; /* here: as doc_input */
     const char *help;
 } workflow_param;
 
@@ -107,9 +108,11 @@ typedef struct source_text {
     const char *text;
 } source_text;
 
-/* One --set NAME=VALUE: a parameter of the head, or NODE.INPUT. */
+/* One --set NAME=VALUE: a parameter of the head, NODE.INPUT, or INPUT where one node has it. */
 typedef struct {
     const char *name, *value;
+    int here;  /* as doc_input                                  */
+    int drawn; /* it takes the place of `random` (random_seed.h), and lives only as long as the reading */
 } set_option;
 
 typedef struct {
@@ -143,6 +146,9 @@ const char *document_file(const document *d, place at); /* the path of the file 
 /* Calls line() for every fault, with "path:line:column: error: text". */
 void document_print_faults(const document *d, void (*line)(void *arg, const char *text, int is_warning), void *arg);
 void document_print_warnings(const document *d, void (*line)(void *arg, const char *text, int is_warning), void *arg);
-doc_node *document_node(const document *d, const char *name); /* NULL: none; linear */
+doc_node *document_node(const document *d, const char *name);            /* NULL: none; linear */
+workflow_param *document_param(document *d, const char *name, size_t n); /* the head's; NULL: none */
+/* The parameter that "${name}" refers to; *stem: by "${name.stem}", a file name without folder and ending. */
+workflow_param *document_reference(document *d, const char *name, size_t n, int *stem);
 
 #endif

@@ -320,13 +320,45 @@ static place place_of_offset(const reader *r, const char *data, size_t size, siz
     return at;
 }
 
+static int looks_like_json(const char *data, size_t size)
+{
+    size_t i = 0;
+    while (i < size && strchr(" \t\r\n", data[i]) && data[i]) i++;
+    return i + 1 < size && data[i] == '{' && memchr(data + i, '"', size - i < 200 ? size - i : 200);
+}
+
+/* The usual mistakes in the line where reading stopped, or the one before it. */
+static const char *remedy_for(const char *data, size_t size, uint32_t line)
+{
+    const char *at = data, *end = data + size, *before = data;
+    char text[1000];
+    if (looks_like_json(data, size)) return "";
+    for (uint32_t i = 1; i < line && at < end; i++) {
+        const char *next = memchr(at, '\n', (size_t)(end - at));
+        before = at;
+        if (!next) break;
+        at = next + 1;
+    }
+    const char *stop = at < end ? memchr(at, '\n', (size_t)(end - at)) : NULL;
+    size_t n = (size_t)((stop ? stop : end) - before);
+    snprintf(text, sizeof text, "%.*s", (int)(n < sizeof text ? n : sizeof text - 1), before);
+    const char *last = strrchr(text, '\n');
+    const char *open = strstr(text, "${"), *colon = strstr(last ? last + 1 : text, ": ");
+    if (strchr(last ? last + 1 : text, '\t')) return "; indent with blanks, YAML takes no tabs";
+    if (open && open > text && open[-1] != '"' && open[-1] != '\'' && !strchr("abcdefghijklmnopqrstuvwxyz", open[-1]))
+        return "; write \"${name}\" in quotes";
+    if (colon && strstr(colon + 2, ": ")) return "; a text with ': ' in it goes in quotes";
+    return "";
+}
+
 static kiln_status parser_fault(reader *r, const yaml_parser_t *p, const char *data, size_t size)
 {
     place at = p->error == YAML_READER_ERROR ? place_of_offset(r, data, size, p->problem_offset)
                                              : place_of(r, p->problem_mark);
     if (p->error == YAML_MEMORY_ERROR) return no_memory(r);
-    return error_set(r->e, KILN_ERR_INVALID, "%s:%u:%u: not well-formed YAML: %s%s%s", r->name, at.line, at.column,
-                     p->problem ? p->problem : "cannot be read", p->context ? ", " : "", p->context ? p->context : "");
+    return error_set(r->e, KILN_ERR_INVALID, "%s:%u:%u: not well-formed %s: %s%s%s%s", r->name, at.line, at.column,
+                     looks_like_json(data, size) ? "JSON" : "YAML", p->problem ? p->problem : "cannot be read",
+                     p->context ? ", " : "", p->context ? p->context : "", remedy_for(data, size, at.line));
 }
 
 /* ---- JSON ---- */

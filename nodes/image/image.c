@@ -122,7 +122,8 @@ static const kiln_param save_param[] = {
      .offset = offsetof(save_params, prefix),
      .def_str = "ComfyUI",
      .doc = "Start of the file names; may name a folder; %width% %height% %year% "
-            "%month% %day% %hour% %minute% %second% %batch_num% are replaced."},
+            "%month% %day% %hour% %minute% %second% %batch_num% are replaced, and so are %NODE.INPUT% and "
+            "%date:yyyy-MM-dd%."},
 };
 
 typedef struct {
@@ -147,6 +148,21 @@ static int expand(const char *prefix, const token *t, size_t n, char *out, size_
     return 1;
 }
 
+/* The first %word% that is none of them, or NULL. "100%" and "50%_off" have none. */
+static const char *unknown_token(const char *prefix, const token *t, size_t n)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_";
+    for (const char *at = strchr(prefix, '%'); at; at = strchr(at + 1, '%')) {
+        size_t i = 0, word = strspn(at + 1, letters);
+        while (i < n && strncmp(at, t[i].token, strlen(t[i].token)) != 0) i++;
+        if (i < n)
+            at += strlen(t[i].token) - 1;
+        else if (word > 0 && at[1] != '_' && at[1 + word] == '%')
+            return at;
+    }
+    return NULL;
+}
+
 enum { NAME_CAPACITY = 1100 /* longer than any that kiln_files takes */ };
 
 static kiln_status file_prefix(const kiln_call *c, const char *prefix, int64_t width, int64_t height, int64_t index,
@@ -159,6 +175,12 @@ static kiln_status file_prefix(const kiln_call *c, const char *prefix, int64_t w
         {"%width%", (int)width, 1},     {"%height%", (int)height, 1}, {"%year%", now.tm_year + 1900, 4},
         {"%month%", now.tm_mon + 1, 2}, {"%day%", now.tm_mday, 2},    {"%hour%", now.tm_hour, 2},
         {"%minute%", now.tm_min, 2},    {"%second%", now.tm_sec, 2},  {"%batch_num%", (int)index, 1}};
+    const char *unknown = unknown_token(prefix, tokens, COUNT(tokens));
+    if (unknown)
+        return c->host->fail(c->ctx, KILN_ERR_INVALID,
+                             "filename_prefix: '%.*s' is none of %%width%% %%height%% %%year%% %%month%% %%day%% "
+                             "%%hour%% %%minute%% %%second%% %%batch_num%%, %%NODE.INPUT%%, %%date:yyyy-MM-dd%%",
+                             (int)strcspn(unknown + 1, "%") + 2, unknown);
     if (!expand(prefix, tokens, COUNT(tokens), out, NAME_CAPACITY))
         return c->host->fail(c->ctx, KILN_ERR_INVALID, "the file name prefix is longer than 1024 characters");
     const kiln_files_api *files = c->host->ability(KILN_FILES_ABILITY);

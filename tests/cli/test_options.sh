@@ -12,14 +12,14 @@ flow() { "$kiln" run "$work/flow.yaml" --no-cache -q --out "$work/out" "$@"; }
 # ---- folders that are not there
 expect models_not_there 2 "--models: there is no folder '$work/nowhere'" flow --models "$work/nowhere"
 expect models_second_not_there 2 "--models: there is no folder '$work/nowhere'" flow --models "$work:$work/nowhere"
-expect models_a_file 2 "--models: this is a file and no folder: '$work/flow.yaml'" flow --models "$work/flow.yaml"
+: >"$work/file"; expect models_a_file 2 "--models: this is a file and no folder: '$work/file'" flow --models "$work/file"
 expect input_not_there 2 "--input: there is no folder '$work/nowhere'" flow --input "$work/nowhere"
 expect models_variable 2 "KILN_MODELS: there is no folder '$work/nowhere'" env KILN_MODELS="$work/nowhere" "$kiln" check "$work/flow.yaml"
 expect input_variable 2 "KILN_INPUT: there is no folder '$work/nowhere'" env KILN_INPUT="$work/nowhere" "$kiln" check "$work/flow.yaml"
 expect plugins_not_there 2 "--plugins: there is no folder or file '$work/nowhere'" flow --plugins "$work/nowhere"
 expect plugins_variable 2 "KILN_PLUGIN_PATH: there is no folder or file '$work/nowhere'" env KILN_PLUGIN_PATH="$work/nowhere" "$kiln" check "$work/flow.yaml"
 expect an_empty_variable_is_none 0 "" env KILN_MODELS= KILN_INPUT= KILN_PLUGIN_PATH= "$kiln" check "$work/flow.yaml"
-many=$(printf "$work:%.0s" $(seq 40))
+many=$(printf "$work:%.0s" $(seq 140))
 expect more_folders_than_are_looked_at 2 "--models: more than" flow --models "$many"
 expect check_too 2 "--models: there is no folder" "$kiln" check "$work/flow.yaml" --models "$work/nowhere"
 expect graph_too 2 "--models: there is no folder" "$kiln" graph "$work/flow.yaml" -o - --models "$work/nowhere"

@@ -32,8 +32,8 @@ expect check_is_silent_when_right 0 "" "$kiln" check workflows/txt2img.yaml --mo
 # ---- wrong input: a message with place and remedy, a status, nothing left behind
 expect unknown_command 2 "did you mean 'run'" "$kiln" rnu
 expect unknown_option 2 "did you mean '--threads'" "$kiln" run workflows/txt2img.yaml --treads 2
-expect no_such_file 2 "nowhere.yaml: cannot open" "$kiln" run nowhere.yaml
-expect unknown_parameter 2 "no parameter is called 'sed'; did you mean 'seed'" tiny --set sed=1
+expect no_such_file 2 "nowhere.yaml: there is no such file" "$kiln" run nowhere.yaml
+expect unknown_parameter 2 "no parameter or input is called that; did you mean 'seed'" tiny --set sed=1
 expect unknown_node 2 "did you mean 'sampler'" tiny --set smapler.steps=3
 expect out_of_range 2 "a whole number from 1 to 10000" tiny --set steps=0
 expect S10_unknown_sampler 2 "did you mean 'euler'" tiny --set sampler.sampler_name=eulr

@@ -76,7 +76,7 @@ nodes:
   load: {class_type: LoadImage, inputs: {image: good.png}}
   save: {class_type: SaveImage, inputs: {images: [load, 0]}}
 Y
-expect sweep_failing_row_is_partly_done 3 "row 2 (load.image=broken.png) failed: node 'load' (LoadImage)" "$kiln" run "$work/load.yaml" --no-cache --over load.image=good.png,broken.png,other.png --out "$work/f" --sheet "$work/f.png"
+expect sweep_failing_row_is_partly_done 3 "row 2 (load.image=broken.png): node 'load' (LoadImage)" "$kiln" run "$work/load.yaml" --no-cache --over load.image=good.png,broken.png,other.png --out "$work/f" --sheet "$work/f.png"
 check sweep_failing_row_siblings_done [ "$(ls "$work"/f/*.png | wc -l)" = 2 ]
 check sweep_failing_row_in_the_manifest grep -q '"row": 2,.*"status": "failed".*"error": "node' "$work/f/manifest.jsonl"
 check sweep_failing_row_sheet [ -s "$work/f.png" ]

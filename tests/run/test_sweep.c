@@ -232,7 +232,8 @@ static int open_part(part *p, const char *seed, const char *more)
     error e = {0};
     catalog_view catalog = fake_catalog();
     snprintf(text, sizeof text, "params: {seed: 1}\n" NODES "%s", more);
-    return document_parse(&p->d, "flow.yaml", text, strlen(text), &(set_option){"seed", seed}, 1, &e) == KILN_OK &&
+    return document_parse(&p->d, "flow.yaml", text, strlen(text), &(set_option){.name = "seed", .value = seed}, 1,
+                          &e) == KILN_OK &&
            workflow_check(&p->d, &catalog, &p->w, &e) == KILN_OK && p->d.n_fault == 0 &&
            workflow_keys(&p->w, &(key_setting){.device = "cpu", .precision = "f32"}, &e) == KILN_OK;
 }

@@ -318,9 +318,9 @@ static void test_set(void)
         {"one.steps", "0", "'0' is not a whole number"},
         {"one.stesp", "5", "did you mean 'steps'?"},
         {"oen.steps", "5", "no node is called 'oen'; did you mean 'one'?"},
-        {"steps", "5", "no parameter is called 'steps'; give NODE.INPUT=VALUE"},
+        {"steps", "5", "no parameter or input is called that"},
         {"one.model", "5", "takes a wire of type MODEL"},
-        {"", "5", "no parameter is called ''"},
+        {"", "5", "no parameter or input is called that"},
         {".", "5", "no node is called ''"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -328,7 +328,7 @@ static void test_set(void)
         document d;
         workflow w;
         char all[4096] = "";
-        set_option set = {rows[i].name, rows[i].value};
+        set_option set = {.name = rows[i].name, .value = rows[i].value};
         CHECK_EQ(document_parse(&d, "w", base, strlen(base), &set, 1, &e), KILN_OK);
         CHECK_EQ(workflow_check(&d, &fake_catalog, &w, &e), KILN_OK);
         for (const fault *f = d.faults; f; f = f->next)

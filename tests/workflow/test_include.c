@@ -90,7 +90,7 @@ static void test_a_part_joins(void)
     CHECK(&o->w.node[s->in[0].from[0].node] == node_of(o, "m"));
     CHECK(&o->w.node[out->in[0].from[0].node] == d);
     document_free(&o->d);
-    o = open_main(AROUND(ENTRY), &(set_option){"p/s.seed", "9"}, 1);
+    o = open_main(AROUND(ENTRY), &(set_option){.name = "p/s.seed", .value = "9"}, 1);
     CHECK_EQ(((const fake_sample_params *)node_of(o, "p/s")->params)->seed, 9);
     document_free(&o->d);
 }
@@ -124,7 +124,7 @@ static void test_faults_carry_their_file(void)
     FAULT(AROUND("  p: {include: parts/part.yaml, inputs: {modle: [m, 0]}}\n"),
           "main.yaml:5:42: error: node 'p': what 'p' includes has no input 'modle'; did you mean 'model'?");
     FAULT(AROUND("  p: {include: parts/part.yaml, set: {stepz: 3}}\n"),
-          "main.yaml:5:38: error: `set`: stepz: no parameter is called 'stepz'; did you mean 'steps'?");
+          "main.yaml:5:38: error: `set`: stepz: no parameter or input is called that; did you mean 'steps'?");
     FAULT(AROUND("  p: {include: parts/part.yaml, set: {steps: [1]}}\n"),
           "main.yaml:5:46: error: node 'p': `set`: 'steps' takes a single value");
     FAULT(AROUND("  p: {include: parts/part.yaml}\n  z: {class_type: Save, inputs: {images: [p, picture]}}\n"),

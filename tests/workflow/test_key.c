@@ -51,7 +51,7 @@ static digest key_of(const char *text, const char *node, const key_setting *on, 
 
 static digest key_with(const char *node, const char *name, const char *value)
 {
-    set_option set = {name, value};
+    set_option set = {.name = name, .value = value};
     return key_of(model, node, &cpu, &set);
 }
 
@@ -185,7 +185,7 @@ static void test_names_order_and_form_do_not_matter(void)
     digest key = key_of(yaml, "dec", &cpu, NULL);
     SAME(key_of(param, "dec", &cpu, NULL), key);
     SAME(key_of(json, "dec", &cpu, NULL), key);
-    set_option set = {"w", "65"};
+    set_option set = {.name = "w", .value = "65"};
     OTHER(key_of(param, "dec", &cpu, &set), key);
 }
 
@@ -230,7 +230,7 @@ static void test_plugins_behind_names_and_models(void)
     SAME(key_of(model, "b", &b, NULL), key_of(model, "b", &a, NULL));
     OTHER(key_of(model, "m", &c, NULL), key_of(model, "m", &a, NULL)); /* another build of a family's */
     SAME(key_of(model, "b", &c, NULL), key_of(model, "b", &a, NULL));
-    set_option heun = {"x.sampler", "heun"}; /* nobody's: the name alone */
+    set_option heun = {.name = "x.sampler", .value = "heun"}; /* nobody's: the name alone */
     SAME(key_of(model, "x", &b, &heun), key_of(model, "x", &a, &heun));
 }
 
