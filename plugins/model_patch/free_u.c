@@ -3,7 +3,7 @@
  * The filter in numbers: the discrete Fourier transform of a plane, four of its values times s, and the real part of
  * the way back. That is x + (s - 1) times the part of those four, which is spanned by seven waves:
  * (1 + cos a)(1 + cos b) - sin a sin b = 1 + cos a + cos b + cos(a + b), a = 2 pi (y - y') / H, b = 2 pi (x - x') / W.
- * So it is two thin products with constants, exact, and no transform.
+ * So it is two thin products with constants, exact, and no transform: waves [7,cells] times x [cells,C], and back.
  */
 #include "free_u.h"
 
@@ -47,7 +47,6 @@ kiln_t free_u_filter(const kiln_recording *r, kiln_t x, double scale)
 {
     const kiln_ops *o = r->ops;
     kiln_program *p = r->program;
-    const uint32_t last_two[] = {0, 2, 1};
     int64_t n = program_dim(r, x, 0), h = program_dim(r, x, 1), w = program_dim(r, x, 2), c = program_dim(r, x, 3),
             cells = h * w;
     float *there = cells > 0 ? calloc((size_t)(2 * WAVES_MAX * cells), sizeof *there) : NULL;
@@ -55,11 +54,11 @@ kiln_t free_u_filter(const kiln_recording *r, kiln_t x, double scale)
     float *back = there + WAVES_MAX * cells;
     int64_t count = waves(h, w, there);
     turn_round(there, count, cells, (scale - 1) / (double)cells, back);
-    kiln_t t = o->permute(p, o->reshape(p, x, 3, KILN_DIMS(n, cells, c)), last_two); /* [N,C,cells] */
-    t = program_product(r, t, there, count, cells);                                  /* [N,C,waves] */
-    t = program_product(r, t, back, cells, count);
+    kiln_t rows = o->reshape(p, x, 3, KILN_DIMS(n, cells, c));
+    kiln_t t = o->matmul(p, o->constant(p, there, 2, KILN_DIMS(count, cells)), rows, NULL); /* [N,waves,C] */
+    t = o->matmul(p, o->constant(p, back, 2, KILN_DIMS(cells, count)), t, NULL);
     free(there);
-    return o->add(p, x, o->reshape(p, o->permute(p, t, last_two), 4, KILN_DIMS(n, h, w, c)));
+    return o->add(p, x, o->reshape(p, t, 4, KILN_DIMS(n, h, w, c)));
 }
 
 /* Which of the two resolutions x has: 0 or 1; -1: neither. */
@@ -74,26 +73,25 @@ static int stage_of(const kiln_recording *r, kiln_t x, const kiln_place_info *in
 static kiln_t by_mean(const kiln_recording *r, kiln_t x, double b)
 {
     const kiln_ops *o = r->ops;
-    kiln_program *p = r->program;
-    int64_t n = program_dim(r, x, 0), h = program_dim(r, x, 1), w = program_dim(r, x, 2);
-    kiln_t mean = o->reshape(p, program_mean(r, x), 3, KILN_DIMS(n, h * w, 1));
-    kiln_t both = o->concat(p, (kiln_t[]){mean, o->affine(p, mean, -1, 0)}, 2, 2);
-    both = program_largest(r, both); /* [N,1,2]: the largest, and the smallest turned round */
-    kiln_t largest = o->slice(p, both, 2, 0, 1), smallest = o->affine(p, o->slice(p, both, 2, 1, 1), -1, 0);
-    kiln_t above = o->add(p, mean, o->affine(p, smallest, -1, 0));
-    kiln_t range = o->add(p, o->affine(p, mean, 0, 0), program_minus(r, largest, smallest));
-    kiln_t share = program_quotient(r, above, range);
-    return o->reshape(p, o->affine(p, share, (float)(b - 1), 1), 4, KILN_DIMS(n, h, w, 1));
+    const uint32_t cells = 1u << 1 | 1u << 2;
+    const kiln_map more = {.size = sizeof more, .number = {(float)(b - 1)}};
+    kiln_t mean = program_mean(r, x), least = o->reduce(r->program, mean, KILN_REDUCE_MIN, cells, 1),
+           most = o->reduce(r->program, mean, KILN_REDUCE_MAX, cells, 1);
+    return o->map(r->program, "c == b ? 1 : 1 + p * ((a - b) / (c - b))", (kiln_t[]){mean, least, most}, 3, &more);
 }
 
 /* The first half of the channels times b, or cell by cell. */
 static kiln_t backbone(const kiln_recording *r, kiln_t x, double b, int version)
 {
     const kiln_ops *o = r->ops;
-    int64_t c = program_dim(r, x, 3), half = c / 2;
-    kiln_t first = o->slice(r->program, x, 3, 0, half), rest = o->slice(r->program, x, 3, half, c - half);
-    first = version == 1 ? o->affine(r->program, first, (float)b, 0) : o->mul(r->program, first, by_mean(r, x, b));
-    return o->concat(r->program, (kiln_t[]){first, rest}, 2, 3);
+    int64_t c = program_dim(r, x, 3);
+    float *column = malloc((size_t)(c > 0 ? c : 1) * sizeof *column);
+    if (!column) return o->fail(r->program, "out of memory");
+    for (int64_t i = 0; i < c; i++) column[i] = i >= c / 2 ? 1 : version == 1 ? (float)b : 0;
+    kiln_t by = o->constant(r->program, column, 1, &c);
+    free(column);
+    if (version == 1) return o->mul(r->program, x, by);
+    return o->map(r->program, "c == 0 ? a * b : a", (kiln_t[]){x, by_mean(r, x, b), by}, 3, NULL);
 }
 
 static kiln_t at_in(const kiln_hook *h, const kiln_recording *r, kiln_t x, const kiln_place_info *info)

@@ -1,11 +1,10 @@
-/* program_math.h - what hooks compute that no op is for: a quotient, a size, the largest cell. Each is a few ops.
- */
+/* program_math.h - what hooks compute: a quotient, a mean, a size, a product with a constant. */
 #ifndef KILN_MODEL_PATCH_PROGRAM_MATH_H
 #define KILN_MODEL_PATCH_PROGRAM_MATH_H
 
 #include "kiln/hook.h"
 
-/* a / b, both [...,1] of one shape, |a| <= b. To 5e-7 of the result; 0 where b is 0. */
+/* a / b; 0 where b is 0. */
 kiln_t program_quotient(const kiln_recording *r, kiln_t a, kiln_t b);
 /* max(x, least) of numbers */
 kiln_t program_at_least(const kiln_recording *r, kiln_t x, float least);
@@ -14,8 +13,6 @@ kiln_t program_minus(const kiln_recording *r, kiln_t a, kiln_t b);
 /* x [...,C] -> [...,1]: the mean over channels, of x or of |x|. */
 kiln_t program_mean(const kiln_recording *r, kiln_t x);
 kiln_t program_mean_size(const kiln_recording *r, kiln_t x);
-/* x [N,T,C] -> [N,1,C]: the largest of T rows, column by column. */
-kiln_t program_largest(const kiln_recording *r, kiln_t x);
 /* x [...,I] -> [...,O] by a constant [O,I] */
 kiln_t program_product(const kiln_recording *r, kiln_t x, const float *by, int64_t out, int64_t in);
 /* Dimension i of x; 0: it has none. */

@@ -37,6 +37,8 @@ static const half_layout layouts[] = {
     {"decoder.layers.", DECODER, 0},
     {"taesd_encoder.", ENCODER, 0},
     {"taesd_decoder.", DECODER, 1},
+    {"first_stage_model.taesd_encoder.", ENCODER, 0},
+    {"first_stage_model.taesd_decoder.", DECODER, 1},
     {"", ENCODER, 0},
     {"", DECODER, 1},
 };
@@ -151,13 +153,15 @@ static kiln_status open_other(const kiln_weights_api *w, kiln_ctx *ctx, const ki
 
 /* ---- the scale ---- */
 
-/* A number in the file, of one element whatever its shape. */
+/* A number in the file, or in a checkpoint's first stage, of one element whatever its shape. */
 static int read_number(const kiln_weights_api *w, kiln_ctx *ctx, const kiln_weights *set, const char *name, double *out)
 {
     kiln_weight_info info = {.size = sizeof info};
     float value = 0;
     int64_t n = 1;
-    if (w->find(set, name, &info) != KILN_OK) return 0;
+    char staged[RULE_NAME];
+    snprintf(staged, sizeof staged, "first_stage_model.%s", name);
+    if (w->find(set, name, &info) != KILN_OK && w->find(set, name = staged, &info) != KILN_OK) return 0;
     for (uint32_t i = 0; i < info.rank; i++) n *= info.dim[i];
     if (n != 1 || w->read_f32(ctx, set, name, &value) != KILN_OK) return 0;
     *out = (double)value;
@@ -204,9 +208,11 @@ static kiln_status find_scale(const kiln_host *host, kiln_ctx *ctx, const kiln_w
     if (read_number(w, ctx, set, "vae_scale", &c->scale)) {
         if (!(c->scale > 0)) return host->fail(ctx, KILN_ERR_INVALID, "its vae_scale is %g", c->scale);
         (void)read_number(w, ctx, set, "vae_shift", &c->shift);
-        for (size_t k = 0; k < COUNT(kinds); k++)
-            if (kinds[k].channels == channels && (float)kinds[k].scale == (float)c->scale)
-                self->autoencoder.architecture = kinds[k].architecture;
+        for (size_t k = 0; k < COUNT(kinds); k++) { /* what f32 has rounded is that number again */
+            if (kinds[k].channels != channels || (float)kinds[k].scale != (float)c->scale) continue;
+            self->autoencoder.architecture = kinds[k].architecture, c->scale = kinds[k].scale;
+            if ((float)kinds[k].shift == (float)c->shift) c->shift = kinds[k].shift;
+        }
         return KILN_OK;
     }
     if (!kind)
@@ -274,6 +280,46 @@ static kiln_t record_decode(const kiln_autoencoder *a, const kiln_ops *ops, kiln
     return taesd_record_decode(&r, latent);
 }
 
+/* ---- saving ---- */
+
+/* In the names of one file with both halves, its decoder's layers counted from 1. */
+static kiln_status put_layer(const kiln_saving *s, kiln_weights *from, int half, const kiln_weight_info *info)
+{
+    const char *begin = s->alone ? "" : "first_stage_model.", *word = half == ENCODER ? "encoder" : "decoder";
+    char name[2 * RULE_NAME], rest[RULE_NAME];
+    int layer = 0, at = 0;
+    if (sscanf(info->name + strlen(word), ".layers.%d%n", &layer, &at) != 1 || !at ||
+        snprintf(rest, sizeof rest, "%s", info->name + strlen(word) + (size_t)at) >= (int)sizeof rest)
+        return s->host->fail(s->ctx, KILN_ERR_BUG, "'%.100s' is no layer", info->name);
+    snprintf(name, sizeof name, "%staesd_%s.%d%s", begin, word, layer + (half == DECODER), rest);
+    return s->tensor(
+        s, &(kiln_weight_row){
+               .size = sizeof(kiln_weight_row), .name = name, .from = from, .tensor = &info->name, .n_tensor = 1});
+}
+
+static kiln_status put_number(const kiln_saving *s, const char *name, double value)
+{
+    char full[RULE_NAME];
+    const float number = (float)value;
+    snprintf(full, sizeof full, "%s%s", s->alone ? "" : "first_stage_model.", name);
+    return s->tensor(
+        s, &(kiln_weight_row){.size = sizeof(kiln_weight_row), .dtype = KILN_F32, .name = full, .data = &number});
+}
+
+/* Both halves where there are both, from one file or two. */
+static kiln_status save(const kiln_autoencoder *a, kiln_weights *weights, const kiln_saving *s)
+{
+    const taesd_self *self = a->self;
+    (void)weights;
+    for (int half = 0; half < HALVES; half++)
+        for (size_t i = 0; self->half[half] && i < self->api.count(self->half[half]); i++) {
+            kiln_weight_info info = {.size = sizeof info};
+            if (self->api.at(self->half[half], i, &info) == KILN_OK) TRY(put_layer(s, self->half[half], half, &info));
+        }
+    TRY(put_number(s, "vae_scale", self->config[0].scale));
+    return put_number(s, "vae_shift", self->config[0].shift);
+}
+
 /* ---- opening ---- */
 
 static void release(void *owned)
@@ -321,6 +367,7 @@ static kiln_status fill(const kiln_host *host, kiln_ctx *ctx, kiln_weights *set,
     a->size = sizeof *a, a->family = self->family, a->self = self, a->latent = &self->latent, a->tile = &tile;
     a->record_encode = self->half[ENCODER] ? record_encode : NULL;
     a->record_decode = self->half[DECODER] ? record_decode : NULL;
+    a->save = save;
     if (!a->architecture) a->architecture = "TAESD's kind";
     return KILN_OK;
 }
