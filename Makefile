@@ -49,7 +49,7 @@ ENGINE_LIBS := -lyaml -ljansson -lpng -lz -lsqlite3 -lxxhash -ldnnl -lgomp -lstd
 # ---- engine --------------------------------------------------------------------------------------
 engine_src := $(filter-out engine/cli/main.c engine/backend/cuda/%,$(wildcard engine/*/*.c engine/*/*/*.c))
 ifneq ($(ARCH),x86_64)
-engine_src := $(filter-out %_avx2.c %_avx512.c %_avx512bf16.c,$(engine_src))
+engine_src := $(filter-out %_avx2.c %_avx512.c %_avx512bf16.c %_avx512vnni.c,$(engine_src))
 endif
 engine_edge := $(wildcard engine/backend/cpu/*.cpp)
 engine_obj := $(engine_src:%.c=$(B)/%.o) $(engine_edge:%.cpp=$(B)/%.o)
@@ -58,6 +58,7 @@ engine_obj := $(engine_src:%.c=$(B)/%.o) $(engine_edge:%.cpp=$(B)/%.o)
 $(B)/%_avx2.o: isa := -mavx2 -mfma -mf16c
 $(B)/%_avx512.o: isa := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx2 -mfma -mf16c -mprefer-vector-width=512
 $(B)/%_avx512bf16.o: isa := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512bf16 -mavx2 -mfma -mf16c -mprefer-vector-width=512
+$(B)/%_avx512vnni.o: isa := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c -mprefer-vector-width=512
 $(B)/engine/backend/cpu/%.o: kernel_opt := $(if $(filter 1,$(DEBUG)),,-O3 -fno-math-errno -fno-trapping-math)
 $(B)/engine/tensor/block_%.o: kernel_opt := $(if $(filter 1,$(DEBUG)),,-O3 -fno-math-errno -fno-trapping-math)
 
