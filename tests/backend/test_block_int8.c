@@ -1,8 +1,5 @@
 /* test_block_int8.c - products of integers with weights that are stored by blocks (int8_kernels.h).
  *
- *     test_block_int8          the test
- *     test_block_int8 bench    GFLOP/s and part of the memory's rate, one thread
- *
  * The processor's kernels make the bits of the plain ones. Against sums in double of the numbers that the blocks stand
  * for, by rows, relative to their RMS: rounding to 8 bits errs by at most half a step of 1/127 of the largest of 32,
  * which for normal numbers is 4.7e-3 on average; 1e-2 is allowed. One number of 32 that is a hundred times as large as
@@ -19,7 +16,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 static const uint32_t types[] = {KILN_Q8_0, KILN_Q4_0, KILN_Q4_1, KILN_Q5_0,   KILN_Q5_1,
                                  KILN_Q4_K, KILN_Q5_K, KILN_Q6_K, KILN_IQ4_NL, KILN_IQ4_XS};
@@ -92,10 +88,10 @@ static void multiply(const int8_kernels *k, const weights *w, const int8_rows *a
             const uint8_t *row[INT8_STRIP];
             for (size_t i = 0; i < INT8_STRIP; i++)
                 row[i] = w->blocks + (s * INT8_STRIP + i) * w->row + parts / (size_t)w->form->parts * w->form->bytes;
-            k->unpack(w->form, strip + s, row, n / INT8_PART, 0);
+            k->unpack(w->form, strip + s, row, n / INT8_PART);
         }
         int8_rows at = {a->codes + from, a->scale + parts, a->rest + parts * (size_t)w->form->halves, a->ld};
-        k->multiply(w->form, strip, &at, rows, n / INT8_PART, c, OUTPUTS, from > 0);
+        k->multiply(w->form, strip, &at, rows, n / INT8_PART, c, OUTPUTS, from > 0, &(int8_ahead){.bytes = 0});
     }
     mem_free(strip);
 }
@@ -180,78 +176,8 @@ static void test_same_bits(void)
     mem_free(x), rows_free(&a), rows_free(&b);
 }
 
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-/* Weights of `total` bytes, read strip by strip, by m rows. */
-static double bench_one(const int8_kernels *k, uint32_t type, size_t m, size_t total, size_t *read)
-{
-    enum { COLUMNS = 2816 };
-    const int8_form *f = int8_form_of(type);
-    size_t row = COLUMNS / dtype_block(type) * dtype_block_bytes(type), strips = total / row / INT8_STRIP / 2;
-    uint8_t *blocks = mem_pages(strips * 2 * INT8_STRIP * row);
-    float *x = mem_alloc(m * COLUMNS * sizeof *x), *c = mem_alloc(m * OUTPUTS * sizeof *c);
-    int8_strip *strip = mem_aligned(64, 2 * sizeof *strip);
-    int8_rows a = rows_new(m, COLUMNS);
-    double best = 1e9;
-    for (size_t i = 0; i < m * COLUMNS; i++) x[i] = normal();
-    block_write(type, x, blocks, m * COLUMNS < COLUMNS ? 0 : COLUMNS);
-    for (size_t r = 1; r < strips * 2 * INT8_STRIP; r++) memcpy(blocks + r * row, blocks, row);
-    round_rows(k, f, &a, x, m);
-    for (int turn = 0; turn < 5; turn++) {
-        double begun = seconds();
-        for (size_t s = 0; s < strips; s++)
-            for (size_t from = 0; from < COLUMNS; from += INT8_DEEP) {
-                size_t n = COLUMNS - from < INT8_DEEP ? COLUMNS - from : INT8_DEEP, parts = from / INT8_PART;
-                size_t at = parts / (size_t)f->parts * f->bytes;
-                for (size_t h = 0; h < 2; h++) {
-                    const uint8_t *rows[INT8_STRIP];
-                    for (size_t i = 0; i < INT8_STRIP; i++)
-                        rows[i] = blocks + ((2 * s + h) * INT8_STRIP + i) * row + at;
-                    k->unpack(f, strip + h, rows, n / INT8_PART, (ptrdiff_t)(INT8_DEEP / INT8_PART / f->parts) * (ptrdiff_t)f->bytes);
-                }
-                int8_rows part = {a.codes + from, a.scale + parts, a.rest + parts * (size_t)f->halves, a.ld};
-                k->multiply(f, strip, &part, m, n / INT8_PART, c, OUTPUTS, from > 0);
-            }
-        double took = seconds() - begun;
-        if (took < best) best = took;
-    }
-    *read = strips * 2 * INT8_STRIP * row;
-    double count = (double)strips * OUTPUTS * COLUMNS;
-    mem_pages_free(blocks), mem_free(x), mem_free(c), mem_free(strip), rows_free(&a);
-    printf("%-7s %3zu rows: %7.1f GFLOP/s, %6.2f GB/s, %5.2f 10^9 weights/s\n", dtype_name(type), m,
-           2 * count * (double)m / best * 1e-9, (double)*read / best * 1e-9, count / best * 1e-9);
-    return best;
-}
-
-static void bench(void)
-{
-    const int8_kernels *k = fast_kernels() ? fast_kernels() : &int8_kernels_plain;
-    static const size_t rows[] = {1, 2, 4, 8, 16, 32, 256};
-    size_t read;
-    for (size_t t = 0; t < TYPES; t++)
-        for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-            bench_one(k, types[t], rows[i], rows[i] < 16 ? 256u << 20 : 4u << 20, &read);
-    char *from = mem_pages(256u << 20), *to = mem_pages(256u << 20);
-    memset(from, 1, 256u << 20);
-    for (int i = 0; i < 4; i++) {
-        double begun = seconds();
-        memcpy(to, from, 256u << 20);
-        printf("memcpy %.2f GB/s read and written\n", 2 * (256u << 20) / (seconds() - begun) * 1e-9);
-    }
-    mem_pages_free(from), mem_pages_free(to);
-}
-
 int main(int argc, char **argv)
 {
     static const test_case tests[] = {CASE(test_same_bits), CASE(test_errors)};
-    if (argc > 1 && strcmp(argv[1], "bench") == 0) {
-        bench();
-        return 0;
-    }
     return test_main(argc, argv, tests, sizeof tests / sizeof tests[0]);
 }

@@ -41,16 +41,22 @@ typedef struct {
     size_t ld;
 } int8_rows;
 
+/* What will be unpacked next: the same number of bytes of each of two strips' rows. It is asked for bit by bit while
+ * products are made, since a processor waits for more than some dozen lines at once. */
+typedef struct {
+    const uint8_t *row[2 * INT8_STRIP];
+    size_t bytes; /* 0: nothing */
+} int8_ahead;
+
 typedef struct {
     const char *name;
     /* n numbers, whole parts, to row 0 of `to`. A part that is not finite gets the scale NaN. */
     void (*round_row)(const int8_form *f, const int8_rows *to, const float *x, size_t n);
-    /* `parts` parts of the rows, from whole blocks on. ahead: bytes from there to what will be read next; 0: nothing. */
-    void (*unpack)(const int8_form *f, int8_strip *to, const uint8_t *const row[INT8_STRIP], size_t parts,
-                   ptrdiff_t ahead);
+    /* `parts` parts of the rows, from whole blocks on. */
+    void (*unpack)(const int8_form *f, int8_strip *to, const uint8_t *const row[INT8_STRIP], size_t parts);
     /* m rows by two strips: c[m][2 x 16], rows ldc apart, or added to it. */
     void (*multiply)(const int8_form *f, const int8_strip *w, const int8_rows *a, size_t m, size_t parts, float *c,
-                     size_t ldc, int accumulate);
+                     size_t ldc, int accumulate, const int8_ahead *next);
 } int8_kernels;
 
 extern const int8_kernels int8_kernels_plain, int8_kernels_avx512vnni;

@@ -232,12 +232,6 @@ INLINE void block_iq4_xs(int8_strip *to, size_t part, const uint8_t *const row[1
 
 /* ---- unpacking ---- */
 
-static void fetch(const uint8_t *const row[16], ptrdiff_t ahead, size_t bytes)
-{
-    for (int i = 0; i < 16; i++)
-        for (size_t k = 0; k < bytes + 63; k += 64) _mm_prefetch((const char *)row[i] + ahead + k, _MM_HINT_T0);
-}
-
 #define OF_32(name, type, bytes)                                                                                       \
     static void name(int8_strip *to, const uint8_t *const row[16], size_t parts)                                       \
     {                                                                                                                  \
@@ -263,10 +257,8 @@ static void unpack_blocks(uint32_t type, int8_strip *to, const uint8_t *const ro
     }
 }
 
-static void unpack(const int8_form *f, int8_strip *to, const uint8_t *const row[INT8_STRIP], size_t parts,
-                   ptrdiff_t ahead)
+static void unpack(const int8_form *f, int8_strip *to, const uint8_t *const row[INT8_STRIP], size_t parts)
 {
-    if (ahead) fetch(row, ahead, parts / (size_t)f->parts * f->bytes);
     switch (f->type) {
     case KILN_Q8_0: unpack_q8_0(to, row, parts); break;
     case KILN_Q4_0: unpack_q4_0(to, row, parts); break;
@@ -292,8 +284,19 @@ INLINE __m512i four(const int8_t *a)
 INLINE __m512i begin(uint32_t rest) { return _mm512_set1_epi32((int32_t)rest); }
 INLINE __m512 as_float(uint32_t rest) { return _mm512_castsi512_ps(_mm512_set1_epi32((int32_t)rest)); }
 
+/* Bytes [first, last) of some rows for each part. */
+typedef struct {
+    const uint8_t *const *row;
+    size_t rows, first, last;
+} lines;
+INLINE void fetch(const lines *l, size_t part)
+{
+    for (size_t r = part * l->rows; r < (part + 1) * l->rows && r < 2 * INT8_STRIP; r++)
+        for (size_t i = l->first; i < l->last; i += 64) _mm_prefetch((const char *)l->row[r] + i, _MM_HINT_T1);
+}
+
 INLINE void multiply_as(const int rows, const int halves, const int minima, const int8_strip *w, const int8_rows *a,
-                        size_t parts, float *c, size_t ldc, int accumulate)
+                        size_t parts, float *c, size_t ldc, int accumulate, const lines *l)
 {
     const size_t ld = a->ld, ls = ld / INT8_PART, lr = ls * (size_t)halves;
     __m512 sum[ROWS][2];
@@ -302,6 +305,7 @@ INLINE void multiply_as(const int rows, const int halves, const int minima, cons
         sum[r][n] = accumulate ? _mm512_loadu_ps(c + (size_t)r * ldc + 16 * n) : _mm512_setzero_ps();
     for (size_t p = 0; p < parts; p++) {
         const int8_t *codes = a->codes + p * INT8_PART;
+        fetch(l, p);
         UNROLL for (int h = 0; h < halves; h++)
         {
             const uint32_t *rest = a->rest + p * (size_t)halves + h;
@@ -336,14 +340,17 @@ INLINE void multiply_as(const int rows, const int halves, const int minima, cons
 }
 
 #define ROWS_OF(n, halves, minima)                                                                                     \
-    case n: multiply_as(n, halves, minima, w, &at, parts, c, ldc, accumulate); break;
+    case n: multiply_as(n, halves, minima, w, &at, parts, c, ldc, accumulate, &l); break;
 #define KIND(name, halves, minima)                                                                                     \
     static void name(const int8_strip *w, const int8_rows *a, size_t m, size_t parts, float *c, size_t ldc,            \
-                     int accumulate)                                                                                   \
+                     int accumulate, const int8_ahead *next)                                                           \
     {                                                                                                                  \
         int8_rows at = *a;                                                                                             \
+        lines l = {next->row, (2 * INT8_STRIP + parts - 1) / parts, 0, 0};                                            \
+        size_t each = (next->bytes + 63) / 64, tiles = (m + ROWS - 1) / ROWS, tile = 0;                                \
         for (size_t left = m, n; left; left -= n) {                                                                    \
-            n = left >= ROWS ? ROWS : left;                                                                            \
+            n = left >= ROWS ? ROWS : left, tile++;                                                                    \
+            l.first = l.last, l.last = each * tile / tiles * 64;                                                       \
             switch (n) {                                                                                               \
                 ROWS_OF(6, halves, minima)                                                                             \
                 ROWS_OF(5, halves, minima)                                                                             \
@@ -361,9 +368,9 @@ KIND(multiply_minima, 1, 1)
 KIND(multiply_halves, 2, 0)
 
 static void multiply(const int8_form *f, const int8_strip *w, const int8_rows *a, size_t m, size_t parts, float *c,
-                     size_t ldc, int accumulate)
+                     size_t ldc, int accumulate, const int8_ahead *next)
 {
-    (f->halves == 2 ? multiply_halves : f->minima ? multiply_minima : multiply_whole)(w, a, m, parts, c, ldc, accumulate);
+    (f->halves == 2 ? multiply_halves : f->minima ? multiply_minima : multiply_whole)(w, a, m, parts, c, ldc, accumulate, next);
 }
 
 const int8_kernels int8_kernels_avx512vnni = {

@@ -124,10 +124,8 @@ static void read_part(uint32_t type, const uint8_t *b, int part, uint8_t q[32], 
     }
 }
 
-static void unpack(const int8_form *f, int8_strip *to, const uint8_t *const row[INT8_STRIP], size_t parts,
-                   ptrdiff_t ahead)
+static void unpack(const int8_form *f, int8_strip *to, const uint8_t *const row[INT8_STRIP], size_t parts)
 {
-    (void)ahead;
     for (size_t p = 0; p < parts; p++)
         for (int o = 0; o < INT8_STRIP; o++) {
             uint8_t q[INT8_PART];
@@ -168,8 +166,9 @@ static float add_part(const int8_form *f, const int8_strip *w, const int8_rows *
 }
 
 static void multiply(const int8_form *f, const int8_strip *w, const int8_rows *a, size_t m, size_t parts, float *c,
-                     size_t ldc, int accumulate)
+                     size_t ldc, int accumulate, const int8_ahead *next)
 {
+    (void)next;
     for (size_t r = 0; r < m; r++)
         for (int o = 0; o < 2 * INT8_STRIP; o++) {
             float sum = accumulate ? c[r * ldc + (size_t)o] : 0;

@@ -13,14 +13,14 @@
 
 #include <string.h>
 
-enum { PAIR = 2 * INT8_STRIP, WIDTH = 64, BAND = 256, TOGETHER = 6, FEW = 8, CHUNK = 1024, ROUNDED = 8 };
+enum { PAIR = 2 * INT8_STRIP, WIDTH = 64, BAND = 256, GROUP_WIDTH = 256, GROUP_BAND = 96, TOGETHER = 6, CHUNK = 1024, ROUNDED = 8 };
 
 typedef struct {
     const int8_kernels *kernels;
     const int8_form *form;
     row_form b;
     int64_t groups, I, J, K;   /* weights; rows, columns, depth of the result */
-    int64_t width, band, deep; /* of a task: columns, rows; inputs that are unpacked at a time */
+    int64_t width, band;     /* of a task: columns, rows */
     int64_t column_tiles, bands;
     size_t codes_bytes, scale_bytes, c_bytes, slot_bytes;
 } int8_plan;
@@ -95,21 +95,39 @@ static void strip_rows(const call *j, const task *t, int64_t column, int64_t k, 
     }
 }
 
+static void pair_rows(const call *j, const task *t, int64_t column, int64_t k, const uint8_t *row[PAIR])
+{
+    strip_rows(j, t, column, k, row), strip_rows(j, t, column + INT8_STRIP, k, row + INT8_STRIP);
+}
+
+/* Rows and bytes of what follows the piece at (column, k), in this task or its neighbour. */
+static void look_ahead(const call *j, const task *t, int64_t column, int64_t k, int8_ahead *next)
+{
+    const int8_plan *p = j->c->plan;
+    task after = *t;
+    k += INT8_DEEP;
+    if (k >= p->K) k = 0, column += PAIR;
+    if (column >= t->n) column = 0, after.first += t->width;
+    next->bytes = 0;
+    if (after.first + after.width > p->J) return;
+    next->bytes = (size_t)min64(INT8_DEEP, p->K - k) / p->b.block * p->b.block_bytes;
+    pair_rows(j, &after, column, k, next->row);
+}
+
 /* 32 columns, all of the depth. */
 static void multiply_pair(const call *j, const task *t, int64_t column, int8_strip *strips, float *c, int64_t ldc)
 {
     const int8_plan *p = j->c->plan;
-    for (int64_t k = 0; k < p->K; k += p->deep) {
-        size_t deep = (size_t)min64(p->deep, p->K - k);
-        ptrdiff_t bytes = (ptrdiff_t)(deep / p->b.block * p->b.block_bytes), rest = (ptrdiff_t)PAIR - 1;
-        ptrdiff_t ahead = k + p->deep < p->K ? bytes : bytes + rest * (ptrdiff_t)p->b.row_bytes;
-        for (int64_t s = 0; s < 2; s++) {
-            const uint8_t *row[INT8_STRIP];
-            strip_rows(j, t, column + s * INT8_STRIP, k, row);
-            p->kernels->unpack(p->form, strips + s, row, deep / INT8_PART, ahead);
-        }
+    for (int64_t k = 0; k < p->K; k += INT8_DEEP) {
+        size_t parts = (size_t)min64(INT8_DEEP, p->K - k) / INT8_PART;
+        const uint8_t *row[PAIR];
+        int8_ahead next;
+        pair_rows(j, t, column, k, row);
+        look_ahead(j, t, column, k, &next);
+        p->kernels->unpack(p->form, strips, row, parts);
+        p->kernels->unpack(p->form, strips + 1, row + INT8_STRIP, parts);
         int8_rows a = rows_at(j, t->row, k);
-        p->kernels->multiply(p->form, strips, &a, (size_t)t->rows, deep / INT8_PART, c + column, (size_t)ldc, k > 0);
+        p->kernels->multiply(p->form, strips, &a, (size_t)t->rows, parts, c + column, (size_t)ldc, k > 0, &next);
     }
 }
 
@@ -191,14 +209,16 @@ static kiln_status run(const cpu_kernel *c, const kernel_args *a, error *e)
 /* By shape alone; some tasks for every thread, and bands that divide into what is multiplied together. */
 static void cut(int8_plan *p, const op_desc *op)
 {
-    p->width = min64(op->epilogue.geglu ? WIDTH / 2 : WIDTH, p->J);
+    int grouped = op->kind == OP_GROUPED_LINEAR; /* whose groups have few rows each */
+    p->width = min64(grouped ? GROUP_WIDTH : op->epilogue.geglu ? WIDTH / 2 : WIDTH, p->J);
     p->column_tiles = (p->J + p->width - 1) / p->width;
     int64_t bands = (p->I + BAND - 1) / BAND;
-    if (op->kind != OP_GROUPED_LINEAR)
+    if (grouped)
+        bands = (p->I + GROUP_BAND - 1) / GROUP_BAND;
+    else
         while (bands * p->column_tiles < 8 && p->I / bands > BAND / 4) bands++;
     p->band = min64(p->I, (int64_t)round_up((size_t)((p->I + bands - 1) / bands), TOGETHER));
     p->bands = (p->I + p->band - 1) / p->band;
-    p->deep = p->I <= FEW ? INT8_DEEP / 2 : INT8_DEEP;
 }
 
 static void measure(cpu_kernel *c)
