@@ -49,7 +49,7 @@ finds a_constant_that_changed 1 'constant KILN_OPS_ABILITY' ops.h 's|"kiln.ops/1
 finds a_new_struct_without_a_size 1 'struct kiln_new is new and does not begin with' value.h 's/^#define KILN_VALUE_ABILITY.*/&\ntypedef struct { int a; } kiln_new;/'
 
 # ---- what may be done: counted it is fine, uncounted it is said
-grown='s/^(    void \(\*about\)\(kiln_ctx.*)$/\1\n    void (*later)(int level);/'
+grown='s/^(    void \(\*draft\)\(kiln_ctx.*)$/\1\n    void (*later)(int level);/'
 finds growth_that_is_not_counted 2 'added: kiln_host.later' plugin.h "$grown"
 finds growth_that_is_counted 0 'added: kiln_host.later' plugin.h "$grown;s/^#define KILN_ABI_NEWEST .*/#define KILN_ABI_NEWEST 1/"
 finds a_new_value_that_is_counted 0 'added: KILN_LOG_TRACE' plugin.h 's/KILN_LOG_DEBUG \}/KILN_LOG_DEBUG, KILN_LOG_TRACE }/;s/^#define KILN_ABI_NEWEST .*/#define KILN_ABI_NEWEST 1/'
