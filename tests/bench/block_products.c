@@ -18,7 +18,7 @@
 typedef struct {
     const char *name;
     uint32_t type;
-    int64_t rows, in, out, groups; /* groups 0: a linear */
+    int64_t rows, in, out, groups; /* groups 0: a linear; -1: one whose weight is [in, out] */
 } product;
 
 /* clang-format off: a row a line */
@@ -34,6 +34,8 @@ static const product products[] = {
     {"down_exps-q8_0", KILN_Q8_0, 2048, 704, 2816, 128},
     {"gate_up_exps-prompt", KILN_Q4_K, 4096, 2816, 1408, 128},
     {"head", KILN_Q6_K, 256, 2816, 16384, 0},
+    {"head-transposed", KILN_Q6_K, 64, 65536, 2816, -1},
+    {"head-transposed-256", KILN_Q6_K, 256, 65536, 2816, -1},
     {"unet-320", KILN_Q8_0, 8192, 320, 320, 0},
     {"unet-1280", KILN_Q8_0, 512, 1280, 1280, 0},
     {"unet-1280-q4_k", KILN_Q4_K, 512, 1280, 1280, 0},
@@ -61,10 +63,14 @@ static uint32_t number(void)
 
 static op_desc op_of(const product *p)
 {
-    op_desc d = {.kind = p->groups ? OP_GROUPED_LINEAR : OP_LINEAR, .n_in = p->groups ? 4 : 3, .precision = KILN_BF16};
+    static const op_kind kind[] = {OP_LINEAR_T, OP_LINEAR, OP_GROUPED_LINEAR};
+    op_desc d = {
+        .kind = kind[1 + (p->groups > 0) - (p->groups < 0)], .n_in = p->groups > 0 ? 4 : 3, .precision = KILN_BF16};
     d.in[0] = (operand_desc){.dtype = KILN_BF16, .shape = {.rank = 2, .dim = {p->rows, p->in}}, .ld = p->in};
     d.in[1] = (operand_desc){.dtype = p->type, .shape = {.rank = 2, .dim = {p->out, p->in}}, .ld = p->in, .weight = 1};
-    if (p->groups) {
+    if (p->groups < 0)
+        d.in[1].shape = (shape){.rank = 2, .dim = {p->in, p->out}}, d.in[1].ld = p->out;
+    if (p->groups > 0) {
         d.in[1].shape = (shape){.rank = 3, .dim = {p->groups, p->out, p->in}};
         d.in[3] = (operand_desc){
             .dtype = KILN_I32, .shape = {.rank = 1, .dim = {p->groups + 1}}, .ld = p->groups + 1};
@@ -120,9 +126,9 @@ static int measure(const product *p, pool *threads, int turns)
     uint8_t *blocks = mem_pages(bytes);
     uint16_t *x = mem_aligned(64, (size_t)(p->rows * p->in) * 2);
     void *out = mem_aligned(64, (size_t)(p->rows * p->out) * 2), *scratch = mem_aligned(64, k->scratch_bytes + 64);
-    int32_t *offset = mem_calloc((size_t)p->groups + 1, sizeof *offset);
+    int32_t *offset = mem_calloc((size_t)(p->groups > 0 ? p->groups : 0) + 1, sizeof *offset);
     fill(p, blocks, bytes);
-    if (p->groups) route(p, offset);
+    if (p->groups > 0) route(p, offset);
     for (int64_t i = 0; i < p->rows * p->in; i++) x[i] = (uint16_t)(0x3f00 + number() % 256 + (number() & 1) * 0x8000u);
     kernel_args a = {.in = {x, blocks, NULL, offset}, .out = out, .scratch = scratch, .pool = threads};
     double wall[MOST_TURNS], busy[MOST_TURNS];
