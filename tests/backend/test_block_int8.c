@@ -15,7 +15,10 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static const uint32_t types[] = {KILN_Q8_0, KILN_Q4_0, KILN_Q4_1, KILN_Q5_0,   KILN_Q5_1,
                                  KILN_Q4_K, KILN_Q5_K, KILN_Q6_K, KILN_IQ4_NL, KILN_IQ4_XS};
@@ -176,8 +179,59 @@ static void test_same_bits(void)
     mem_free(x), rows_free(&a), rows_free(&b);
 }
 
+/* ---- which way is taken ---- */
+
+static op_desc linear(uint32_t precision)
+{
+    op_desc d = {.kind = OP_LINEAR, .n_in = 3, .precision = precision};
+    d.in[0] = (operand_desc){.dtype = precision, .shape = {.rank = 2, .dim = {20, 256}}, .ld = 256};
+    d.in[1] = (operand_desc){.dtype = KILN_Q4_K, .shape = {.rank = 2, .dim = {40, 256}}, .ld = 256, .weight = 1};
+    d.out = (operand_desc){.dtype = precision, .shape = {.rank = 2, .dim = {20, 40}}, .ld = 40};
+    return d;
+}
+
+/* Does a linear in bf16, and none in f32, go by integers? -1: refused, by name and with what would do. */
+static int way_taken(void)
+{
+    int found[2];
+    for (int i = 0; i < 2; i++) {
+        op_desc op = linear(i ? KILN_BF16 : KILN_F32);
+        kernel *k = NULL;
+        error e = {0};
+        kiln_status status = backend_cpu.prepare(&op, &k, &e);
+        if (status != KILN_OK)
+            return status == KILN_ERR_INVALID && strstr(e.message, "KILN_CPU_BLOCKS=int4: it is int8 or widened") ? -1
+                                                                                                                  : -2;
+        found[i] = strncmp(k->name, "int8:", 5) == 0;
+        k->free(k);
+    }
+    int said = strstr(backend_cpu.numerics(), "blocks int8") != NULL;
+    return found[0] || said != found[1] ? -2 : found[1];
+}
+
+/* In a child: the variable is read once. */
+static int way_with(const char *blocks)
+{
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        setenv("KILN_CPU_BLOCKS", blocks, 1);
+        _exit(way_taken() + 2);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) - 2 : -3;
+}
+
+static void test_choice(void)
+{
+    CHECK_EQ(way_with("int8"), 1);
+    CHECK_EQ(way_with("widened"), 0);
+    CHECK_EQ(way_with("int4"), -1);
+}
+
 int main(int argc, char **argv)
 {
-    static const test_case tests[] = {CASE(test_same_bits), CASE(test_errors)};
+    static const test_case tests[] = {CASE(test_same_bits), CASE(test_errors), CASE(test_choice)};
     return test_main(argc, argv, tests, sizeof tests / sizeof tests[0]);
 }

@@ -3,8 +3,8 @@
  *
  *     block_products [--threads N] [--turns N] [--only WORD]
  *
- * A row a line: name, kernel, GFLOP/s by wall time, GFLOP/s of one processor by processor time, GB/s of the weight's bytes
- * likewise. Medians over turns.
+ * A row a line: name, kernel, GFLOP/s by wall time, GFLOP/s of one processor by processor time, GB/s of the weight's
+ * bytes likewise. Medians over turns.
  */
 #include "backend/backend.h"
 #include "base/memory_alloc.h"
@@ -68,12 +68,10 @@ static op_desc op_of(const product *p)
         .kind = kind[1 + (p->groups > 0) - (p->groups < 0)], .n_in = p->groups > 0 ? 4 : 3, .precision = KILN_BF16};
     d.in[0] = (operand_desc){.dtype = KILN_BF16, .shape = {.rank = 2, .dim = {p->rows, p->in}}, .ld = p->in};
     d.in[1] = (operand_desc){.dtype = p->type, .shape = {.rank = 2, .dim = {p->out, p->in}}, .ld = p->in, .weight = 1};
-    if (p->groups < 0)
-        d.in[1].shape = (shape){.rank = 2, .dim = {p->in, p->out}}, d.in[1].ld = p->out;
+    if (p->groups < 0) d.in[1].shape = (shape){.rank = 2, .dim = {p->in, p->out}}, d.in[1].ld = p->out;
     if (p->groups > 0) {
         d.in[1].shape = (shape){.rank = 3, .dim = {p->groups, p->out, p->in}};
-        d.in[3] = (operand_desc){
-            .dtype = KILN_I32, .shape = {.rank = 1, .dim = {p->groups + 1}}, .ld = p->groups + 1};
+        d.in[3] = (operand_desc){.dtype = KILN_I32, .shape = {.rank = 1, .dim = {p->groups + 1}}, .ld = p->groups + 1};
     }
     d.out = (operand_desc){.dtype = KILN_BF16, .shape = {.rank = 2, .dim = {p->rows, p->out}}, .ld = p->out};
     return d;

@@ -1,11 +1,11 @@
-/* int8_kernels.h - products of integers with weights that are stored by blocks (tensor/block.h): rows of the operand are
- * rounded to 8 bits, 32 numbers to a scale, and multiplied by the codes themselves. Layer: backend.
+/* int8_kernels.h - products of integers with weights that are stored by blocks (tensor/block.h): rows of the operand
+ * are rounded to 8 bits, 32 numbers to a scale, and multiplied by the codes themselves. Layer: backend.
  *
  * For an output o, a row r and 32 inputs b (a part) of a weight d q, or d q + m:
  *     sum[r][o] += a_scale[r][b] (scale[b][o] (the sum of a q) + minimum[b][o] (the sum of a))
- * A code is stored from 0 up, q = u - zero, since processors multiply unsigned by signed bytes: sums begin at -zero times
- * the sum of a. Integer sums are exact; the rest is f32, in the order above, each line one fused multiplication and
- * addition: so every implementation makes the same bits.
+ * A code is stored from 0 up, q = u - zero, since processors multiply unsigned by signed bytes: sums begin at -zero
+ * times the sum of a. Integer sums are exact; the rest is f32, in the order above, each line one fused multiplication
+ * and addition: so every implementation makes the same bits.
  */
 #ifndef KILN_BACKEND_CPU_INT8_KERNELS_H
 #define KILN_BACKEND_CPU_INT8_KERNELS_H

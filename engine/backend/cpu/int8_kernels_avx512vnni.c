@@ -25,8 +25,7 @@ static void round_row(const int8_form *f, const int8_rows *to, const float *x, s
     const __m512 largest = _mm512_set1_ps(0x1.fffffep127f);
     for (size_t b = 0; b < n / INT8_PART; b++, x += INT8_PART) {
         __m512 u = _mm512_loadu_ps(x), v = _mm512_loadu_ps(x + 16), au = _mm512_abs_ps(u), av = _mm512_abs_ps(v);
-        __mmask16 bad =
-            _mm512_cmp_ps_mask(au, largest, _CMP_NLE_UQ) | _mm512_cmp_ps_mask(av, largest, _CMP_NLE_UQ);
+        __mmask16 bad = _mm512_cmp_ps_mask(au, largest, _CMP_NLE_UQ) | _mm512_cmp_ps_mask(av, largest, _CMP_NLE_UQ);
         float most = _mm512_reduce_max_ps(_mm512_max_ps(au, av)), by = most < 0x1p-100f ? 0 : 127.0f / most;
         to->scale[b] = bad ? NAN : by == 0 ? 0 : most / 127.0f;
         __m512 all = _mm512_set1_ps(bad ? 0 : by);
@@ -82,9 +81,9 @@ INLINE void put(int8_strip *to, size_t part, int word, __m512i q) { _mm512_store
 /* Four bits, each in the fifth bit of a byte. */
 INLINE __m512i fifths(__m512i word, int at)
 {
-    const __m512i spread = _mm512_setr_epi32(0, 0x10, 0x1000, 0x1010, 0x100000, 0x100010, 0x101000, 0x101010,
-                                             0x10000000, 0x10000010, 0x10001000, 0x10001010, 0x10100000, 0x10100010,
-                                             0x10101000, 0x10101010);
+    const __m512i spread =
+        _mm512_setr_epi32(0, 0x10, 0x1000, 0x1010, 0x100000, 0x100010, 0x101000, 0x101010, 0x10000000, 0x10000010,
+                          0x10001000, 0x10001010, 0x10100000, 0x10100010, 0x10101000, 0x10101010);
     return _mm512_permutexvar_epi32(_mm512_srli_epi32(word, (unsigned)at), spread); /* looks at four bits */
 }
 
@@ -108,8 +107,7 @@ INLINE void codes_32(const uint32_t type, int8_strip *to, size_t part, const uin
         UNROLL for (int k = 0; k < 2; k++)
         {
             turn(t, row, at + head + 16 * (size_t)k);
-            UNROLL for (int i = 0; i < 4; i++)
-                put(to, part, 4 * k + i, _mm512_xor_si512(t[i], _mm512_set1_epi8(-128)));
+            UNROLL for (int i = 0; i < 4; i++) put(to, part, 4 * k + i, _mm512_xor_si512(t[i], _mm512_set1_epi8(-128)));
         }
         return;
     }
@@ -192,14 +190,12 @@ INLINE void block_q6_k(int8_strip *to, size_t part, const uint8_t *const row[16]
     __m512i s[4];
     for (int i = 0; i < 16; i++) d[i] = block_u16(row[i] + at + 208);
     turn(s, row, at + 192);
-    for (size_t half = 0; half < 2; half++)
-        UNROLL for (int piece = 0; piece < 2; piece++) /* 16 of 32 inputs */
+    for (size_t half = 0; half < 2; half++) UNROLL for (int piece = 0; piece < 2; piece++) /* 16 of 32 inputs */
         {
             __m512i a[4], b[4], high[4];
             turn(a, row, at + half * 64 + 16 * (size_t)piece), turn(b, row, at + half * 64 + 32 + 16 * (size_t)piece);
             turn(high, row, at + 128 + half * 32 + 16 * (size_t)piece);
-            UNROLL for (int k = 0; k < 4; k++)
-            UNROLL for (int i = 0; i < 4; i++)
+            UNROLL for (int k = 0; k < 4; k++) UNROLL for (int i = 0; i < 4; i++)
             {
                 __m512i low = bits(k % 2 ? b[i] : a[i], k / 2 * 4, 15), up = bits(high[i], 2 * k, 3);
                 put(to, part + 4 * half + (size_t)k, 4 * piece + i, _mm512_or_si512(low, _mm512_slli_epi32(up, 4)));
@@ -300,9 +296,8 @@ INLINE void multiply_as(const int rows, const int halves, const int minima, cons
 {
     const size_t ld = a->ld, ls = ld / INT8_PART, lr = ls * (size_t)halves;
     __m512 sum[ROWS][2];
-    UNROLL for (int r = 0; r < rows; r++)
-    UNROLL for (int n = 0; n < 2; n++)
-        sum[r][n] = accumulate ? _mm512_loadu_ps(c + (size_t)r * ldc + 16 * n) : _mm512_setzero_ps();
+    UNROLL for (int r = 0; r < rows; r++) UNROLL for (int n = 0; n < 2; n++) sum[r][n] =
+        accumulate ? _mm512_loadu_ps(c + (size_t)r * ldc + 16 * n) : _mm512_setzero_ps();
     for (size_t p = 0; p < parts; p++) {
         const int8_t *codes = a->codes + p * INT8_PART;
         fetch(l, p);
@@ -310,8 +305,8 @@ INLINE void multiply_as(const int rows, const int halves, const int minima, cons
         {
             const uint32_t *rest = a->rest + p * (size_t)halves + h;
             __m512i acc[ROWS][2];
-            UNROLL for (int r = 0; r < rows; r++)
-                acc[r][0] = acc[r][1] = minima ? _mm512_setzero_si512() : begin(rest[(size_t)r * lr]);
+            UNROLL for (int r = 0; r < rows; r++) acc[r][0] = acc[r][1] =
+                minima ? _mm512_setzero_si512() : begin(rest[(size_t)r * lr]);
             UNROLL for (int i = h * 8 / halves; i < (h + 1) * 8 / halves; i++)
             {
                 __m512i w0 = _mm512_load_si512(w[0].codes[p][i]), w1 = _mm512_load_si512(w[1].codes[p][i]);
@@ -335,18 +330,20 @@ INLINE void multiply_as(const int rows, const int halves, const int minima, cons
             }
         }
     }
-    UNROLL for (int r = 0; r < rows; r++)
-    UNROLL for (int n = 0; n < 2; n++) _mm512_storeu_ps(c + (size_t)r * ldc + 16 * n, sum[r][n]);
+    UNROLL for (int r = 0; r < rows; r++) UNROLL for (int n = 0; n < 2; n++)
+        _mm512_storeu_ps(c + (size_t)r * ldc + 16 * n, sum[r][n]);
 }
 
 #define ROWS_OF(n, halves, minima)                                                                                     \
-    case n: multiply_as(n, halves, minima, w, &at, parts, c, ldc, accumulate, &l); break;
+    case n:                                                                                                            \
+        multiply_as(n, halves, minima, w, &at, parts, c, ldc, accumulate, &l);                                         \
+        break;
 #define KIND(name, halves, minima)                                                                                     \
     static void name(const int8_strip *w, const int8_rows *a, size_t m, size_t parts, float *c, size_t ldc,            \
                      int accumulate, const int8_ahead *next)                                                           \
     {                                                                                                                  \
         int8_rows at = *a;                                                                                             \
-        lines l = {next->row, (2 * INT8_STRIP + parts - 1) / parts, 0, 0};                                            \
+        lines l = {next->row, (2 * INT8_STRIP + parts - 1) / parts, 0, 0};                                             \
         size_t each = (next->bytes + 63) / 64, tiles = (m + ROWS - 1) / ROWS, tile = 0;                                \
         for (size_t left = m, n; left; left -= n) {                                                                    \
             n = left >= ROWS ? ROWS : left, tile++;                                                                    \
@@ -370,7 +367,9 @@ KIND(multiply_halves, 2, 0)
 static void multiply(const int8_form *f, const int8_strip *w, const int8_rows *a, size_t m, size_t parts, float *c,
                      size_t ldc, int accumulate, const int8_ahead *next)
 {
-    (f->halves == 2 ? multiply_halves : f->minima ? multiply_minima : multiply_whole)(w, a, m, parts, c, ldc, accumulate, next);
+    (f->halves == 2 ? multiply_halves
+     : f->minima    ? multiply_minima
+                    : multiply_whole)(w, a, m, parts, c, ldc, accumulate, next);
 }
 
 const int8_kernels int8_kernels_avx512vnni = {

@@ -9,15 +9,9 @@
 
 /* clang-format off: a row a line */
 static const int8_form forms[] = {
-    {KILN_Q8_0, 128, 1, 0, 34, 1},
-    {KILN_Q4_0, 8, 1, 0, 18, 1},
-    {KILN_Q4_1, 0, 1, 1, 20, 1},
-    {KILN_Q5_0, 16, 1, 0, 22, 1},
-    {KILN_Q5_1, 0, 1, 1, 24, 1},
-    {KILN_Q4_K, 0, 1, 1, 144, 8},
-    {KILN_Q5_K, 0, 1, 1, 176, 8},
-    {KILN_Q6_K, 32, 2, 0, 210, 8},
-    {KILN_IQ4_NL, 128, 1, 0, 18, 1},
+    {KILN_Q8_0, 128, 1, 0, 34, 1},    {KILN_Q4_0, 8, 1, 0, 18, 1},   {KILN_Q4_1, 0, 1, 1, 20, 1},
+    {KILN_Q5_0, 16, 1, 0, 22, 1},     {KILN_Q5_1, 0, 1, 1, 24, 1},   {KILN_Q4_K, 0, 1, 1, 144, 8},
+    {KILN_Q5_K, 0, 1, 1, 176, 8},     {KILN_Q6_K, 32, 2, 0, 210, 8}, {KILN_IQ4_NL, 128, 1, 0, 18, 1},
     {KILN_IQ4_XS, 128, 1, 0, 136, 8},
 };
 /* clang-format on */
@@ -172,8 +166,7 @@ static void multiply(const int8_form *f, const int8_strip *w, const int8_rows *a
     for (size_t r = 0; r < m; r++)
         for (int o = 0; o < 2 * INT8_STRIP; o++) {
             float sum = accumulate ? c[r * ldc + (size_t)o] : 0;
-            for (size_t p = 0; p < parts; p++)
-                sum = add_part(f, w + o / INT8_STRIP, a, r, p, o % INT8_STRIP, sum);
+            for (size_t p = 0; p < parts; p++) sum = add_part(f, w + o / INT8_STRIP, a, r, p, o % INT8_STRIP, sum);
             c[r * ldc + (size_t)o] = sum;
         }
 }

@@ -13,13 +13,22 @@
 
 #include <string.h>
 
-enum { PAIR = 2 * INT8_STRIP, WIDTH = 64, BAND = 256, GROUP_WIDTH = 256, GROUP_BAND = 96, TOGETHER = 6, CHUNK = 1024, ROUNDED = 8 };
+enum {
+    PAIR = 2 * INT8_STRIP,
+    WIDTH = 64,
+    BAND = 256,
+    GROUP_WIDTH = 256,
+    GROUP_BAND = 96,
+    TOGETHER = 6,
+    CHUNK = 1024,
+    ROUNDED = 8
+};
 
 typedef struct {
     const int8_kernels *kernels;
     const int8_form *form;
     row_form b;
-    int64_t groups, I, J, K;   /* weights; rows, columns, depth of the result */
+    int64_t groups, I, J, K; /* weights; rows, columns, depth of the result */
     int64_t width, band;     /* of a task: columns, rows */
     int64_t column_tiles, bands;
     size_t codes_bytes, scale_bytes, c_bytes, slot_bytes;
@@ -58,8 +67,8 @@ static int8_rows rows_at(const call *j, int64_t row, int64_t input)
     size_t parts = (size_t)(row * p->K + input) / INT8_PART;
     return (int8_rows){.codes = (int8_t *)at + row * p->K + input,
                        .scale = (float *)(void *)(at + p->codes_bytes) + parts,
-                       .rest = (uint32_t *)(void *)(at + p->codes_bytes + p->scale_bytes) +
-                               parts * (size_t)p->form->halves,
+                       .rest =
+                           (uint32_t *)(void *)(at + p->codes_bytes + p->scale_bytes) + parts * (size_t)p->form->halves,
                        .ld = (size_t)p->K};
 }
 

@@ -1,4 +1,5 @@
-/* linear.h - a linear layer over `rows` rows of k columns, for linear.c and 1x1 convolutions; what grouped ones share. */
+/* linear.h - a linear layer over `rows` rows of k columns, for linear.c and 1x1 convolutions; what grouped ones share.
+ */
 #ifndef KILN_BACKEND_CPU_LINEAR_H
 #define KILN_BACKEND_CPU_LINEAR_H
 
