@@ -286,6 +286,7 @@ bench: setup
 	$(Q)KILN_BUILD=$(B) scripts/bench_cache
 	$(Q)KILN_BUILD=$(B) scripts/bench_memory
 	$(Q)KILN_BUILD=$(B) scripts/bench_quantised
+	$(Q)KILN_BUILD=$(B) scripts/bench_text
 # SDXL and its refiner: 13 GB of disk, 16 GB of memory; PEERS=1 draws with diffusers in turns (PEERS_PYTHON).
 bench-sdxl: setup
 	$(Q)$(MAKE) --no-print-directory tests
