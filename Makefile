@@ -49,7 +49,7 @@ ENGINE_LIBS := -lyaml -ljansson -lpng -lz -lsqlite3 -lxxhash -ldnnl -lgomp -lstd
 # ---- engine --------------------------------------------------------------------------------------
 engine_src := $(filter-out engine/cli/main.c engine/backend/cuda/%,$(wildcard engine/*/*.c engine/*/*/*.c))
 ifneq ($(ARCH),x86_64)
-engine_src := $(filter-out %_avx2.c %_avx512.c %_avx512bf16.c,$(engine_src))
+engine_src := $(filter-out %_avx2.c %_avx512.c %_avx512bf16.c %_avx512vnni.c,$(engine_src))
 endif
 engine_edge := $(wildcard engine/backend/cpu/*.cpp)
 engine_obj := $(engine_src:%.c=$(B)/%.o) $(engine_edge:%.cpp=$(B)/%.o)
@@ -58,6 +58,7 @@ engine_obj := $(engine_src:%.c=$(B)/%.o) $(engine_edge:%.cpp=$(B)/%.o)
 $(B)/%_avx2.o: isa := -mavx2 -mfma -mf16c
 $(B)/%_avx512.o: isa := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx2 -mfma -mf16c -mprefer-vector-width=512
 $(B)/%_avx512bf16.o: isa := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512bf16 -mavx2 -mfma -mf16c -mprefer-vector-width=512
+$(B)/%_avx512vnni.o: isa := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c -mprefer-vector-width=512
 $(B)/engine/backend/cpu/%.o: kernel_opt := $(if $(filter 1,$(DEBUG)),,-O3 -fno-math-errno -fno-trapping-math)
 $(B)/engine/tensor/block_%.o: kernel_opt := $(if $(filter 1,$(DEBUG)),,-O3 -fno-math-errno -fno-trapping-math)
 
@@ -206,7 +207,7 @@ test_shared := $(wildcard tests/shared/*.c)
 test_tools += $(B)/tests/judge/judge $(B)/emu/kiln-cuda-emu.so
 test_libs_judge := -lpng
 test_libs_upscaler := -lpng
-test_tools += $(B)/tests/bench/random_model $(B)/tests/bench/ceilings $(B)/tests/bench/bandwidth $(B)/tests/bench/parity $(B)/tests/bench/cache $(B)/tests/bench/patched
+test_tools += $(B)/tests/bench/random_model $(B)/tests/bench/ceilings $(B)/tests/bench/bandwidth $(B)/tests/bench/parity $(B)/tests/bench/cache $(B)/tests/bench/patched $(B)/tests/bench/block_products
 # Faults: the library that makes them, and what they are made to. Not under sanitizers, which interpose the same functions.
 ifeq ($(SAN),)
 test_tools += $(B)/tests/torture/torture $(B)/tests/torture/shim.so $(B)/tests/torture/touch.so
@@ -289,6 +290,7 @@ bench: setup
 	$(Q)KILN_BUILD=$(B) scripts/bench_cache
 	$(Q)KILN_BUILD=$(B) scripts/bench_memory
 	$(Q)KILN_BUILD=$(B) scripts/bench_quantised
+	$(Q)KILN_BUILD=$(B) scripts/bench_text
 # SDXL and its refiner: 13 GB of disk, 16 GB of memory; PEERS=1 draws with diffusers in turns (PEERS_PYTHON).
 bench-sdxl: setup
 	$(Q)$(MAKE) --no-print-directory tests

@@ -16,6 +16,8 @@
 #include "ops_run.h"
 #include "test_ops_table.h"
 
+#include "backend/cpu/cpu.h"
+#include "backend/cpu/int8_kernels.h"
 #include "base/memory_alloc.h"
 #include "tensor/dtype.h"
 
@@ -45,6 +47,14 @@ static void expect(size_t row, int v)
     setup_free(&s);
 }
 
+/* Is the product one of integers (int8_product.h)? */
+static int is_int8(const op_case *c, uint32_t type)
+{
+    uint32_t weight = c->op.in[1].dtype;
+    return type == KILN_BF16 && cpu_int8_blocks() && dtype_is_block(weight) && int8_form_of(weight) &&
+           c->op.kind != OP_LINEAR_T && c->op.kind != OP_EMBEDDING;
+}
+
 static int run_variant(size_t row, int v)
 {
     char what[160];
@@ -55,7 +65,7 @@ static int run_variant(size_t row, int v)
     void *expected = expected_results[row][v], *first = NULL;
     snprintf(what, sizeof what, "%s %s%s", c->name, dtype_name(type), pad ? " with row distance" : "");
     if (!setup_make(&s, c, type, pad)) return 0;
-    double tolerance = setup_tolerance(c, type);
+    double tolerance = is_int8(c, type) ? 1e-2 : setup_tolerance(c, type); /* test_block_int8.c says why */
     int ok = expected != NULL;
     for (unsigned threads = 1; threads <= 4 && ok; threads++) {
         void *got = setup_run(&s, &backend_cpu, pools[threads], 1, NULL, NULL, NULL);
@@ -76,8 +86,9 @@ static int run_variant(size_t row, int v)
     return ok;
 }
 
-/* Runs the table (or the rows whose name begins with `prefix`) in a child at `level`; its failures. */
-static int run_level(const char *level, const char *products, const char *prefix)
+/* Runs the table (or the rows whose name begins with `prefix`) in a child at `level`; its failures. blocks: how weights
+ * that are stored by blocks are multiplied under bf16. */
+static int run_level(const char *level, const char *products, const char *blocks, const char *prefix)
 {
     for (size_t i = 0; i < N_CASES; i++)
         for (int v = 0; v < VARIANTS && strncmp(cases[i].name, prefix, strlen(prefix)) == 0; v++) expect(i, v);
@@ -87,7 +98,7 @@ static int run_level(const char *level, const char *products, const char *prefix
     if (child == 0) {
         int failed = 0, ran = 0;
         setenv("KILN_CPU_FEATURES", level, 1);
-        setenv("KILN_CPU_GEMM", products, 1); /* read once, by what comes next */
+        setenv("KILN_CPU_GEMM", products, 1), setenv("KILN_CPU_BLOCKS", blocks, 1); /* read once, by what comes next */
         for (unsigned t = 1; t <= 4; t++) pools[t] = pool_new(t);
         for (size_t i = 0; i < N_CASES; i++) {
             if (strncmp(cases[i].name, prefix, strlen(prefix)) != 0) continue;
@@ -116,13 +127,17 @@ static int machine_has(const char *feature)
     return strcmp(feature, "none") == 0;
 }
 
-static void level(const char *name, const char *products, const char *prefix)
+static void level_by(const char *name, const char *products, const char *blocks, const char *prefix)
 {
     if (!machine_has(name)) {
         test_skip("this processor has no such level");
         return;
     }
-    CHECK_EQ(run_level(name, products, prefix), 0);
+    CHECK_EQ(run_level(name, products, blocks, prefix), 0);
+}
+static void level(const char *name, const char *products, const char *prefix)
+{
+    level_by(name, products, "widened", prefix);
 }
 
 static void test_plain(void) { level("none", "f32", ""); }
@@ -130,6 +145,19 @@ static void test_avx2(void) { level("avx2", "f32", ""); }
 static void test_avx512(void) { level("avx512", "f32", ""); }
 static void test_avx512bf16_f32_products(void) { level("avx512bf16", "f32", ""); }
 static void test_avx512bf16_bf16_products(void) { level("avx512bf16", "bf16", ""); }
+
+/* By the plain loops, and by the processor's byte products where it has them. */
+static void test_int8_plain(void)
+{
+    level_by("none", "f32", "int8", "linear KILN_");
+    level_by("none", "f32", "int8", "grouped_linear KILN_");
+}
+static void test_int8(void)
+{
+    level_by("avx512", "f32", "int8", "linear ");
+    level_by("avx512", "f32", "int8", "grouped_linear ");
+    level_by("avx512", "f32", "int8", "conv2d ");
+}
 
 static void test_amx(void) { level("amx", "bf16", ""); }
 
@@ -295,6 +323,8 @@ int main(int argc, char **argv)
         CASE(test_avx512),
         CASE(test_avx512bf16_f32_products),
         CASE(test_avx512bf16_bf16_products),
+        CASE(test_int8_plain),
+        CASE(test_int8),
         CASE(test_amx),
         CASE(test_past_avx2),
         CASE(test_past_avx512),

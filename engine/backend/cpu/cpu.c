@@ -29,9 +29,13 @@ enum { LARGE_BYTES = 32 << 20 };
 
 static struct {
     cpu_level level;
-    int fast_bf16, lowered;
+    int fast_bf16, lowered, vnni, int8_blocks;
     unsigned slots;
+<<<<<<< HEAD
     int64_t large; /* bytes of a result that is stored past the caches */
+=======
+    char refused[48]; /* KILN_CPU_BLOCKS, where it is neither */
+>>>>>>> int8
 } machine;
 static pthread_once_t machine_once = PTHREAD_ONCE_INIT;
 
@@ -58,6 +62,7 @@ static void detect(void)
         machine.level = CPU_AVX512_BF16;
     if (machine.level == CPU_AVX512_BF16 && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d >> 22 & 1) && (d >> 24 & 1))
         machine.level = CPU_AMX;
+    machine.vnni = machine.level >= CPU_AVX512 && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (c >> 11 & 1);
     int intel = maker == signature_INTEL_ebx;
     machine.fast_bf16 = machine.level == CPU_AMX || (machine.level == CPU_AVX512_BF16 && !intel);
 }
@@ -88,12 +93,27 @@ static void choose(const char *level, const char *gemms)
         log_warn("KILN_CPU_GEMM=%s: not f32, nor bf16 on a processor that has it; ignored", gemms);
 }
 
+/* Byte products are twice as fast as those of bf16 and more, but for AMX's. */
+static void choose_blocks(const char *blocks)
+{
+    machine.vnni = machine.vnni && machine.level >= CPU_AVX512;
+    machine.int8_blocks = machine.vnni && machine.level < CPU_AMX;
+    if (!blocks) return;
+    machine.int8_blocks = strcmp(blocks, "int8") == 0;
+    if (!machine.int8_blocks && strcmp(blocks, "widened") != 0)
+        snprintf(machine.refused, sizeof machine.refused, "%s", *blocks ? blocks : "(empty)");
+}
+
 static void machine_init(void)
 {
     detect();
     choose(getenv("KILN_CPU_FEATURES"), getenv("KILN_CPU_GEMM"));
+<<<<<<< HEAD
     const char *large = getenv("KILN_CPU_PAST");
     machine.large = large ? strtoll(large, NULL, 10) : LARGE_BYTES;
+=======
+    choose_blocks(getenv("KILN_CPU_BLOCKS"));
+>>>>>>> int8
     long n = sysconf(_SC_NPROCESSORS_ONLN);
     machine.slots = n < 4 ? 4 : n > 64 ? 64 : (unsigned)n;
 }
@@ -113,14 +133,24 @@ unsigned cpu_slots(void)
     cpu_level_get();
     return machine.slots;
 }
+int cpu_has_vnni(void)
+{
+    cpu_level_get();
+    return machine.vnni;
+}
+int cpu_int8_blocks(void)
+{
+    cpu_level_get();
+    return machine.int8_blocks;
+}
 const char *cpu_features(void) { return levels[cpu_level_get()].text; }
 
 static const char *cpu_numerics(void)
 {
-    static char text[2][96]; /* written with the same bytes by whoever comes first */
-    int bf16 = cpu_gemm_type(KILN_BF16) == KILN_BF16;
-    snprintf(text[bf16], sizeof text[bf16], "%s, gemm %s", cpu_features(), bf16 ? "bf16" : "f32");
-    return text[bf16];
+    static char text[96]; /* written with the same bytes by whoever comes first */
+    const char *gemm = cpu_gemm_type(KILN_BF16) == KILN_BF16 ? "bf16" : "f32";
+    snprintf(text, sizeof text, "%s, gemm %s%s", cpu_features(), gemm, cpu_int8_blocks() ? ", blocks int8" : "");
+    return text;
 }
 
 const cpu_kernels *cpu_kernels_get(void)
@@ -319,6 +349,9 @@ static kiln_status cpu_prepare_op(const op_desc *op, kernel **out, error *e)
     if (op->kind >= OP_KIND_COUNT || !prepares[op->kind])
         return error_set(e, KILN_ERR_UNSUPPORTED, "op '%s' does not run on a device", op_name(op->kind));
     TRY(check_types(op, e));
+    cpu_level_get();
+    if (*machine.refused)
+        return error_set(e, KILN_ERR_INVALID, "KILN_CPU_BLOCKS=%s: it is int8 or widened, or not set", machine.refused);
     cpu_kernel *c = mem_calloc(1, sizeof *c);
     if (!c) return error_set(e, KILN_ERR_NOMEM, "out of memory for a kernel");
     c->op = *op;

@@ -13,8 +13,13 @@
 typedef enum { CPU_PLAIN, CPU_AVX2, CPU_AVX512, CPU_AVX512_BF16, CPU_AMX } cpu_level;
 
 /* KILN_CPU_FEATURES=none|avx2|avx512|avx512bf16 in the environment lowers the level, KILN_CPU_GEMM=f32|bf16 sets
+<<<<<<< HEAD
  * the type of GEMMs under bf16 precision, KILN_CPU_PAST=BYTES how large results are that are stored past the caches.
  * Read once; for tests and measurements. */
+=======
+ * the type of GEMMs under bf16 precision, KILN_CPU_BLOCKS=int8|widened how weights stored by blocks are multiplied
+ * there. Read once; for tests and measurements. */
+>>>>>>> int8
 cpu_level cpu_level_get(void);
 int cpu_level_lowered(void);
 const char *cpu_features(void);
@@ -24,6 +29,10 @@ const cpu_kernels *cpu_kernels_for(const op_desc *);
 /* The type in which GEMMs are computed under `precision`. KILN_F32 also for bf16 storage, where bf16 dot
  * products are the slower ones; see cpu.c. */
 uint32_t cpu_gemm_type(uint32_t precision);
+/* Under bf16: weights that are stored by blocks in products of integers (int8_product.h)? cpu_has_vnni: byte products
+ * of 512 bits. */
+int cpu_int8_blocks(void);
+int cpu_has_vnni(void);
 unsigned cpu_slots(void);
 
 typedef struct cpu_kernel cpu_kernel;

@@ -4,6 +4,7 @@
  */
 #include "backend/cpu/linear.h"
 
+#include "backend/cpu/int8_product.h"
 #include "backend/cpu/row_forms.h"
 #include "tensor/dtype.h"
 
@@ -28,6 +29,7 @@ static int64_t row_tile_rows(int64_t rows, int64_t k)
 kiln_status linear_prepare_as(cpu_kernel *c, int64_t rows, int64_t k, int64_t columns, error *e)
 {
     if (!rows || !columns || !k) return error_set(e, KILN_ERR_UNSUPPORTED, "linear: an operand without elements");
+    if (int8_product_fits(&c->op)) return int8_product_prepare(c, e);
     int64_t height = row_tile_rows(rows, k);
     size_t n = (size_t)((rows + height - 1) / height);
     TRY(tiled_gemm_new(c, columns, column_tile_width(&c->op, columns, k), n, e));

@@ -8,6 +8,8 @@
  */
 #include "backend/cpu/block_panel.h"
 #include "backend/cpu/gemm.h"
+#include "backend/cpu/int8_product.h"
+#include "backend/cpu/linear.h"
 #include "backend/cpu/row_forms.h"
 
 #include "base/memory_alloc.h"
@@ -277,6 +279,28 @@ static kiln_status run(const cpu_kernel *c, const kernel_args *a, error *e)
 
 static int32_t offset_at(const call *j, int64_t g) { return ((const int32_t *)j->a->in[3])[g]; }
 
+kiln_status product_check_offsets(const cpu_kernel *c, const kernel_args *a, error *e)
+{
+    const int32_t *offset = a->in[3];
+    int64_t groups = c->op.in[1].shape.dim[0], rows = rows_of(&c->op.in[0]);
+    for (int64_t g = 0; g <= groups; g++)
+        if (offset[g] < (g ? offset[g - 1] : 0) || offset[g] > rows)
+            return error_set(e, KILN_ERR_INVALID, "grouped_linear: offset %d of group %lld; they rise from 0 to %lld",
+                             offset[g], (long long)g, (long long)rows);
+    return KILN_OK;
+}
+
+void product_clear_others(const cpu_kernel *c, const kernel_args *a)
+{
+    const int32_t *offset = a->in[3];
+    const operand_desc *out = &c->op.out;
+    int64_t groups = c->op.in[1].shape.dim[0], rows = rows_of(&c->op.in[0]);
+    for (int64_t r = 0; r < rows; r++)
+        if (r < offset[0] || r >= offset[groups])
+            memset((char *)a->out + (size_t)(r * out->ld) * size_of(out->dtype), 0,
+                   (size_t)columns_of(out) * size_of(out->dtype));
+}
+
 /* One group's rows, band after band; the last task clears the rows of none. */
 static kiln_status group_tile(void *arg, size_t index, unsigned slot, error *e)
 {
@@ -289,11 +313,7 @@ static kiln_status group_tile(void *arg, size_t index, unsigned slot, error *e)
         t.a = t.out = r, t.rows = min64(p->band, end - r);
         TRY(run_task(j, &t, slot, e));
     }
-    const operand_desc *out = &j->c->op.out;
-    for (int64_t r = 0; g == p->matrices && r < p->I; r++)
-        if (r < offset_at(j, 0) || r >= offset_at(j, p->matrices))
-            memset((char *)j->a->out + (size_t)(r * out->ld) * size_of(out->dtype), 0,
-                   (size_t)p->J * size_of(out->dtype));
+    if (g == p->matrices) product_clear_others(j->c, j->a);
     return KILN_OK;
 }
 
@@ -301,10 +321,7 @@ static kiln_status run_groups(const cpu_kernel *c, const kernel_args *a, error *
 {
     const product_plan *p = c->plan;
     call j = {c, a};
-    for (int64_t g = 0; g <= p->matrices; g++)
-        if (offset_at(&j, g) < (g ? offset_at(&j, g - 1) : 0) || offset_at(&j, g) > p->I)
-            return error_set(e, KILN_ERR_INVALID, "grouped_linear: offset %d of group %lld; they rise from 0 to %lld",
-                             offset_at(&j, g), (long long)g, (long long)p->I);
+    TRY(product_check_offsets(c, a, e));
     return tiles_run(a->pool, (size_t)(p->matrices * p->column_tiles) + 1, group_tile, &j, e);
 }
 
@@ -432,6 +449,7 @@ kiln_status cpu_prepare_linear_transposed(cpu_kernel *c, error *e)
 
 kiln_status cpu_prepare_linear_rows(cpu_kernel *c, error *e)
 {
+    if (int8_product_fits(&c->op)) return int8_product_prepare(c, e);
     return prepare(c,
                    &(product_plan){.type = cpu_gemm_type(c->op.precision),
                                    .matrices = 1,
@@ -445,6 +463,7 @@ kiln_status cpu_prepare_linear_rows(cpu_kernel *c, error *e)
 kiln_status cpu_prepare_grouped_linear(cpu_kernel *c, error *e)
 {
     const int64_t *w = c->op.in[1].shape.dim;
+    if (int8_product_fits(&c->op)) return int8_product_prepare(c, e);
     return prepare(c,
                    &(product_plan){.type = cpu_gemm_type(c->op.precision),
                                    .matrices = w[0],

@@ -1,0 +1,64 @@
+/* int8_kernels.h - products of integers with weights that are stored by blocks (tensor/block.h): rows of the operand
+ * are rounded to 8 bits, 32 numbers to a scale, and multiplied by the codes themselves. Layer: backend.
+ *
+ * For an output o, a row r and 32 inputs b (a part) of a weight d q, or d q + m:
+ *     sum[r][o] += a_scale[r][b] (scale[b][o] (the sum of a q) + minimum[b][o] (the sum of a))
+ * A code is stored from 0 up, q = u - zero, since processors multiply unsigned by signed bytes: sums begin at -zero
+ * times the sum of a. Integer sums are exact; the rest is f32, in the order above, each line one fused multiplication
+ * and addition: so every implementation makes the same bits.
+ */
+#ifndef KILN_BACKEND_CPU_INT8_KERNELS_H
+#define KILN_BACKEND_CPU_INT8_KERNELS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { INT8_PART = 32, INT8_STRIP = 16, INT8_PARTS = 16, INT8_DEEP = INT8_PART * INT8_PARTS };
+
+/* What int8 products know of a type. halves: scales of a part; minima: it has them; zero: see above. */
+typedef struct {
+    uint32_t type;
+    int zero, halves, minima;
+    size_t bytes; /* of a block */
+    int parts;    /* in a block */
+} int8_form;
+
+const int8_form *int8_form_of(uint32_t type); /* NULL: not such a type */
+
+/* Up to INT8_PARTS parts of 16 outputs, in the nearest cache. codes: [part][8 x 4 inputs][16 outputs][4]. */
+typedef struct {
+    _Alignas(64) uint8_t codes[INT8_PARTS][8][INT8_STRIP][4];
+    _Alignas(64) float scale[INT8_PARTS][2][INT8_STRIP];
+    float minimum[INT8_PARTS][INT8_STRIP];
+} int8_strip;
+
+/* Rows of the operand: `rest` holds for each part, or half of one, where sums begin (int32), or for a form with minima
+ * the sum of a (f32). Rows are ld inputs apart, in scale ld / 32, in rest ld / 32 * halves. */
+typedef struct {
+    int8_t *codes;
+    float *scale;
+    uint32_t *rest;
+    size_t ld;
+} int8_rows;
+
+/* What will be unpacked next: the same number of bytes of each of two strips' rows. It is asked for bit by bit while
+ * products are made, since a processor waits for more than some dozen lines at once. */
+typedef struct {
+    const uint8_t *row[2 * INT8_STRIP];
+    size_t bytes; /* 0: nothing */
+} int8_ahead;
+
+typedef struct {
+    const char *name;
+    /* n numbers, whole parts, to row 0 of `to`. A part that is not finite gets the scale NaN. */
+    void (*round_row)(const int8_form *f, const int8_rows *to, const float *x, size_t n);
+    /* `parts` parts of the rows, from whole blocks on. */
+    void (*unpack)(const int8_form *f, int8_strip *to, const uint8_t *const row[INT8_STRIP], size_t parts);
+    /* m rows by two strips: c[m][2 x 16], rows ldc apart, or added to it. */
+    void (*multiply)(const int8_form *f, const int8_strip *w, const int8_rows *a, size_t m, size_t parts, float *c,
+                     size_t ldc, int accumulate, const int8_ahead *next);
+} int8_kernels;
+
+extern const int8_kernels int8_kernels_plain, int8_kernels_avx512vnni;
+
+#endif

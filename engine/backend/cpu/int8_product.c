@@ -1,0 +1,269 @@
+/* int8_product.c - see int8_product.h. Rows of the operand are rounded once, by all threads; a task is some columns of
+ * the result and a band of its rows. It unpacks 32 outputs by 512 inputs of its weight, which stay in the nearest cache
+ * while all rows of the band are multiplied by them, and finishes the rows when the depth is through.
+ */
+#include "backend/cpu/int8_product.h"
+
+#include "backend/cpu/gemm.h"
+#include "backend/cpu/int8_kernels.h"
+#include "backend/cpu/linear.h"
+#include "backend/cpu/row_forms.h"
+
+#include "base/memory_alloc.h"
+
+#include <string.h>
+
+enum {
+    PAIR = 2 * INT8_STRIP,
+    WIDTH = 64,
+    BAND = 256,
+    GROUP_WIDTH = 256,
+    GROUP_BAND = 96,
+    TOGETHER = 6,
+    CHUNK = 1024,
+    ROUNDED = 8
+};
+
+typedef struct {
+    const int8_kernels *kernels;
+    const int8_form *form;
+    row_form b;
+    int64_t groups, I, J, K; /* weights; rows, columns, depth of the result */
+    int64_t width, band;     /* of a task: columns, rows */
+    int64_t column_tiles, bands;
+    size_t codes_bytes, scale_bytes, c_bytes, slot_bytes;
+} int8_plan;
+
+typedef struct {
+    const cpu_kernel *c;
+    const kernel_args *a;
+} call;
+
+typedef struct {
+    int64_t row, rows, first, width; /* of the result: rows, columns */
+    int64_t n, group, base;          /* columns with a geglu's gates; where the group's rows of w begin */
+} task;
+
+static const int8_kernels *kernels_here(void)
+{
+#if defined __x86_64__
+    if (cpu_level_get() >= CPU_AVX512 && cpu_has_vnni()) return &int8_kernels_avx512vnni;
+#endif
+    return &int8_kernels_plain;
+}
+
+int int8_product_fits(const op_desc *op)
+{
+    return op->precision == KILN_BF16 && cpu_int8_blocks() && op->in[1].weight && int8_form_of(op->in[1].dtype) &&
+           (!op->in[2].dtype || op->in[2].weight);
+}
+
+/* ---- the operand ---- */
+
+static int8_rows rows_at(const call *j, int64_t row, int64_t input)
+{
+    const int8_plan *p = j->c->plan;
+    char *at = j->a->scratch;
+    size_t parts = (size_t)(row * p->K + input) / INT8_PART;
+    return (int8_rows){.codes = (int8_t *)at + row * p->K + input,
+                       .scale = (float *)(void *)(at + p->codes_bytes) + parts,
+                       .rest =
+                           (uint32_t *)(void *)(at + p->codes_bytes + p->scale_bytes) + parts * (size_t)p->form->halves,
+                       .ld = (size_t)p->K};
+}
+
+static kiln_status round_tile(void *arg, size_t index, unsigned slot, error *e)
+{
+    const call *j = arg;
+    const int8_plan *p = j->c->plan;
+    const operand_desc *x = &j->c->op.in[0];
+    int64_t first = (int64_t)index * ROUNDED;
+    float piece[CHUNK];
+    (void)slot, (void)e;
+    for (int64_t r = first; r < min64(first + ROUNDED, p->I); r++)
+        for (int64_t k = 0; k < p->K; k += CHUNK) {
+            size_t n = (size_t)min64(CHUNK, p->K - k);
+            int8_rows to = rows_at(j, r, k);
+            j->c->k->load(piece, place_of(x, j->a->in[0], r, k), type_of(x), n);
+            p->kernels->round_row(p->form, &to, piece, n);
+        }
+    return KILN_OK;
+}
+
+/* ---- products ---- */
+
+/* Rows of w that 16 columns of a task are, from input k on: geglu's gates follow its values. What is beyond the last
+ * column is read again, and not looked at. */
+static void strip_rows(const call *j, const task *t, int64_t column, int64_t k, const uint8_t *row[INT8_STRIP])
+{
+    const int8_plan *p = j->c->plan;
+    for (int64_t i = 0; i < INT8_STRIP; i++) {
+        int64_t at = min64(column + i, t->n - 1);
+        at = t->base + t->first + (at < t->width ? at : p->J + at - t->width);
+        row[i] = (const uint8_t *)j->a->in[1] + (size_t)at * p->b.row_bytes + (size_t)k / p->b.block * p->b.block_bytes;
+    }
+}
+
+static void pair_rows(const call *j, const task *t, int64_t column, int64_t k, const uint8_t *row[PAIR])
+{
+    strip_rows(j, t, column, k, row), strip_rows(j, t, column + INT8_STRIP, k, row + INT8_STRIP);
+}
+
+/* Rows and bytes of what follows the piece at (column, k), in this task or its neighbour. */
+static void look_ahead(const call *j, const task *t, int64_t column, int64_t k, int8_ahead *next)
+{
+    const int8_plan *p = j->c->plan;
+    task after = *t;
+    k += INT8_DEEP;
+    if (k >= p->K) k = 0, column += PAIR;
+    if (column >= t->n) column = 0, after.first += t->width;
+    next->bytes = 0;
+    if (after.first + after.width > p->J) return;
+    next->bytes = (size_t)min64(INT8_DEEP, p->K - k) / p->b.block * p->b.block_bytes;
+    pair_rows(j, &after, column, k, next->row);
+}
+
+/* 32 columns, all of the depth. */
+static void multiply_pair(const call *j, const task *t, int64_t column, int8_strip *strips, float *c, int64_t ldc)
+{
+    const int8_plan *p = j->c->plan;
+    for (int64_t k = 0; k < p->K; k += INT8_DEEP) {
+        size_t parts = (size_t)min64(INT8_DEEP, p->K - k) / INT8_PART;
+        const uint8_t *row[PAIR];
+        int8_ahead next;
+        pair_rows(j, t, column, k, row);
+        look_ahead(j, t, column, k, &next);
+        p->kernels->unpack(p->form, strips, row, parts);
+        p->kernels->unpack(p->form, strips + 1, row + INT8_STRIP, parts);
+        int8_rows a = rows_at(j, t->row, k);
+        p->kernels->multiply(p->form, strips, &a, (size_t)t->rows, parts, c + column, (size_t)ldc, k > 0, &next);
+    }
+}
+
+static void finish(const call *j, const task *t, float *row, int64_t r)
+{
+    const op_desc *op = &j->c->op;
+    const float *bias = op->in[2].dtype ? (const float *)j->a->in[2] + t->group * columns_of(&op->out) : NULL;
+    if (bias) j->c->k->add(row, bias + t->first, (size_t)t->width);
+    if (bias && op->epilogue.geglu)
+        j->c->k->add(row + t->width, bias + columns_of(&op->out) + t->first, (size_t)t->width);
+    gemm_finish_row(j->c, j->a, row, t->first, t->width, r);
+}
+
+static void run_task(const call *j, const task *t, unsigned slot)
+{
+    const int8_plan *p = j->c->plan;
+    size_t shared = j->c->base.scratch_bytes - cpu_slots() * p->slot_bytes;
+    char *own = (char *)j->a->scratch + shared + slot * p->slot_bytes;
+    float *c = (float *)(void *)own;
+    int64_t ldc = (int64_t)round_up((size_t)t->n, PAIR);
+    int8_strip *strips = (int8_strip *)(void *)(own + p->c_bytes);
+    for (int64_t i = 0; i < t->n; i += PAIR) multiply_pair(j, t, i, strips, c, ldc);
+    for (int64_t r = 0; r < t->rows; r++) finish(j, t, c + r * ldc, t->row + r);
+}
+
+static task columns_at(const call *j, int64_t tile, int64_t group)
+{
+    const int8_plan *p = j->c->plan;
+    int64_t gates = j->c->op.epilogue.geglu ? 2 : 1;
+    task t = {.first = tile * p->width, .width = min64(p->width, p->J - tile * p->width)};
+    t.n = t.width * gates, t.group = group, t.base = group * p->J;
+    return t;
+}
+
+static kiln_status tile(void *arg, size_t index, unsigned slot, error *e)
+{
+    const call *j = arg;
+    const int8_plan *p = j->c->plan;
+    int64_t band = (int64_t)index % p->bands;
+    task t = columns_at(j, (int64_t)index / p->bands, 0);
+    t.row = band * p->band, t.rows = min64(p->band, p->I - t.row);
+    (void)e;
+    run_task(j, &t, slot);
+    return KILN_OK;
+}
+
+static kiln_status group_tile(void *arg, size_t index, unsigned slot, error *e)
+{
+    const call *j = arg;
+    const int8_plan *p = j->c->plan;
+    const int32_t *offset = j->a->in[3];
+    int64_t g = (int64_t)index / p->column_tiles;
+    (void)e;
+    if (g == p->groups) {
+        product_clear_others(j->c, j->a);
+        return KILN_OK;
+    }
+    task t = columns_at(j, (int64_t)index % p->column_tiles, g);
+    for (t.row = offset[g]; t.row < offset[g + 1]; t.row += p->band) {
+        t.rows = min64(p->band, offset[g + 1] - t.row);
+        run_task(j, &t, slot);
+    }
+    return KILN_OK;
+}
+
+static kiln_status run(const cpu_kernel *c, const kernel_args *a, error *e)
+{
+    const int8_plan *p = c->plan;
+    call j = {c, a};
+    int grouped = c->op.kind == OP_GROUPED_LINEAR;
+    if (grouped) TRY(product_check_offsets(c, a, e));
+    TRY(tiles_run(a->pool, (size_t)(p->I + ROUNDED - 1) / ROUNDED, round_tile, &j, e));
+    if (grouped) return tiles_run(a->pool, (size_t)(p->groups * p->column_tiles) + 1, group_tile, &j, e);
+    return tiles_run(a->pool, (size_t)(p->column_tiles * p->bands), tile, &j, e);
+}
+
+/* ---- preparing ---- */
+
+/* By shape alone; some tasks for every thread, and bands that divide into what is multiplied together. */
+static void cut(int8_plan *p, const op_desc *op)
+{
+    int grouped = op->kind == OP_GROUPED_LINEAR; /* whose groups have few rows each */
+    p->width = min64(grouped ? GROUP_WIDTH : op->epilogue.geglu ? WIDTH / 2 : WIDTH, p->J);
+    p->column_tiles = (p->J + p->width - 1) / p->width;
+    int64_t bands = (p->I + BAND - 1) / BAND;
+    if (grouped)
+        bands = (p->I + GROUP_BAND - 1) / GROUP_BAND;
+    else
+        while (bands * p->column_tiles < 8 && p->I / bands > BAND / 4) bands++;
+    p->band = min64(p->I, (int64_t)round_up((size_t)((p->I + bands - 1) / bands), TOGETHER));
+    p->bands = (p->I + p->band - 1) / p->band;
+}
+
+static void measure(cpu_kernel *c)
+{
+    int8_plan *p = c->plan;
+    int64_t gates = c->op.epilogue.geglu ? 2 : 1;
+    size_t parts = (size_t)(p->I * p->K) / INT8_PART;
+    p->codes_bytes = round_up((size_t)(p->I * p->K), 64), p->scale_bytes = round_up(parts * sizeof(float), 64);
+    p->c_bytes = (size_t)p->band * round_up((size_t)(p->width * gates), PAIR) * sizeof(float);
+    p->slot_bytes = p->c_bytes + 2 * sizeof(int8_strip);
+    c->base.scratch_bytes = p->codes_bytes + p->scale_bytes +
+                            round_up(parts * (size_t)p->form->halves * sizeof(uint32_t), 64) +
+                            cpu_slots() * p->slot_bytes;
+    c->base.flops = 2u * (uint64_t)p->I * (uint64_t)p->J * (uint64_t)(p->K * gates);
+    c->base.name = p->kernels == &int8_kernels_plain ? "int8:plain" : "int8:vnni";
+}
+
+kiln_status int8_product_prepare(cpu_kernel *c, error *e)
+{
+    const op_desc *op = &c->op;
+    const int64_t *w = op->in[1].shape.dim;
+    int grouped = op->kind == OP_GROUPED_LINEAR;
+    int8_plan *p = mem_calloc(1, sizeof *p);
+    if (!p) return error_set(e, KILN_ERR_NOMEM, "out of memory for a kernel");
+    c->plan = p, c->plan_free = mem_free, c->body = run;
+    *p = (int8_plan){.kernels = kernels_here(),
+                     .form = int8_form_of(op->in[1].dtype),
+                     .b = rows_form(op, 1),
+                     .groups = grouped ? w[0] : 1,
+                     .I = rows_of(&op->in[0]),
+                     .J = columns_of(&op->out),
+                     .K = columns_of(&op->in[0])};
+    if (!p->I || !p->J || !p->K || !p->groups)
+        return error_set(e, KILN_ERR_UNSUPPORTED, "%s: an operand without elements", op_name(op->kind));
+    rows_keep(c, 1);
+    cut(p, op);
+    measure(c);
+    return KILN_OK;
+}

@@ -1,0 +1,13 @@
+/* int8_product.h - linears, 1x1 convolutions and grouped linears whose weight is stored by blocks, as products of
+ * integers: see int8_kernels.h. Layer: backend.
+ */
+#ifndef KILN_BACKEND_CPU_INT8_PRODUCT_H
+#define KILN_BACKEND_CPU_INT8_PRODUCT_H
+
+#include "backend/cpu/cpu.h"
+
+/* Is the op's weight to be multiplied so? Never under f32, and not where bf16 products are the faster ones. */
+int int8_product_fits(const op_desc *op);
+kiln_status int8_product_prepare(cpu_kernel *c, error *e);
+
+#endif
