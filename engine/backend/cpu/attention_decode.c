@@ -110,13 +110,13 @@ static void set_of(const attention_view *v, const buffers *b, uint32_t operand, 
     for (int64_t r = 0; r < set; r++)
         row[r] = first + r < end ? row_of(v, b, operand, first + r) : (const char *)b->zeros;
 }
-/* Bytes from a set of rows to the next; rows of few bytes are fetched ahead by the processor. */
+/* Bytes from a set of rows to the one that is fetched meanwhile. */
 static size_t set_bytes(const attention_view *v, uint32_t operand, size_t set)
 {
-    enum { FEW = 512 };
+    enum { LEAST = 4096 };
     const operand_desc *d = &v->c->op.in[operand];
     size_t row = (size_t)(d->weight ? columns_of(d) : d->ld) * size_of(type_of(d));
-    return row > FEW ? set * row : 0;
+    return row ? round_up(LEAST, set * row) : 0;
 }
 
 /* One query a head: row after row. */
