@@ -42,7 +42,9 @@ static int fill(op_setup *s, uint32_t i)
     const operand_desc *d = &s->op.in[i];
     uint32_t state = 77u + i;
     size_t size = dtype_size(d->weight ? (uint32_t)KILN_F32 : d->dtype);
-    char *at = s->in[i] = mem_calloc((size_t)(rows(d) * d->ld + 1), size);
+    size_t bytes = (size_t)(rows(d) * d->ld + 1) * size;
+    char *at = s->in[i] = mem_aligned(64, bytes); /* as a device aligns */
+    if (at) memset(at, 0, bytes);
     if (!at) return 0;
     for (int64_t r = 0; r < rows(d); r++)
         for (int64_t c = 0; c < d->ld; c++) {

@@ -31,11 +31,8 @@ static struct {
     cpu_level level;
     int fast_bf16, lowered, vnni, int8_blocks;
     unsigned slots;
-<<<<<<< HEAD
     int64_t large; /* bytes of a result that is stored past the caches */
-=======
     char refused[48]; /* KILN_CPU_BLOCKS, where it is neither */
->>>>>>> int8
 } machine;
 static pthread_once_t machine_once = PTHREAD_ONCE_INIT;
 
@@ -108,12 +105,9 @@ static void machine_init(void)
 {
     detect();
     choose(getenv("KILN_CPU_FEATURES"), getenv("KILN_CPU_GEMM"));
-<<<<<<< HEAD
     const char *large = getenv("KILN_CPU_PAST");
     machine.large = large ? strtoll(large, NULL, 10) : LARGE_BYTES;
-=======
     choose_blocks(getenv("KILN_CPU_BLOCKS"));
->>>>>>> int8
     long n = sysconf(_SC_NPROCESSORS_ONLN);
     machine.slots = n < 4 ? 4 : n > 64 ? 64 : (unsigned)n;
 }

@@ -13,13 +13,9 @@
 typedef enum { CPU_PLAIN, CPU_AVX2, CPU_AVX512, CPU_AVX512_BF16, CPU_AMX } cpu_level;
 
 /* KILN_CPU_FEATURES=none|avx2|avx512|avx512bf16 in the environment lowers the level, KILN_CPU_GEMM=f32|bf16 sets
-<<<<<<< HEAD
- * the type of GEMMs under bf16 precision, KILN_CPU_PAST=BYTES how large results are that are stored past the caches.
- * Read once; for tests and measurements. */
-=======
  * the type of GEMMs under bf16 precision, KILN_CPU_BLOCKS=int8|widened how weights stored by blocks are multiplied
- * there. Read once; for tests and measurements. */
->>>>>>> int8
+ * there, KILN_CPU_PAST=BYTES how large results are that are stored past the caches. Read once; for tests and
+ * measurements. */
 cpu_level cpu_level_get(void);
 int cpu_level_lowered(void);
 const char *cpu_features(void);

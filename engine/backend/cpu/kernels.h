@@ -150,9 +150,33 @@ typedef struct cpu_kernels {
                           const float *bias, size_t n, int past);
     /* n numbers of kiln_random from number `first` on: those of philox_4x32.h */
     void (*random_row)(uint32_t kind, float *to, uint64_t seed, uint64_t offset, uint64_t first, size_t n);
+
+    /* ---- a few queries against many keys (kernels_attention.h): rows as they are stored, f32, bf16 or f16 ----
+     * Arranged: a row in an order of its own, filled up with zeros to a multiple of ATTEND_LINE. */
+    void (*arrange)(float *to, const float *from, uint32_t type, size_t n);
+    void (*arrange_back)(float *to, const float *from, uint32_t type, size_t n);
+    /* to[g ldt + i] = q[g ldq ..] k[i], for g < m arranged queries and ATTEND_KEY_SET keys; what lies `ahead` bytes
+     * behind them is fetched. row: of heads one behind the other, to[h] = q[h ldq ..] k[h n ..]. _bf16: by bf16's
+     * products (NULL: the processor has none), of bf16 keys and queries that are bf16, filled up, not arranged. */
+    void (*key_scores)(float *to, size_t ldt, const float *q, size_t ldq, size_t m, const void *const *k, uint32_t type,
+                       size_t n, size_t ahead);
+    void (*key_row)(float *to, const float *q, size_t ldq, size_t heads, const void *k, uint32_t type, size_t n);
+    void (*key_scores_bf16)(float *to, size_t ldt, const uint16_t *q, size_t ldq, size_t m, const void *const *k,
+                            size_t n, size_t ahead);
+    void (*key_row_bf16)(float *to, const uint16_t *q, size_t ldq, size_t heads, const void *k, size_t n);
+    /* softmax() of one query's scores side by side, a multiple of 16, times `factor`; returns what its sums made before
+     * are to be multiplied by. */
+    float (*softmax_keys)(float *s, size_t keys, float factor, float *max, float *sum);
+    /* to[g ld ..] += w[g ldw + i] v[i], arranged, for g < m and ATTEND_VALUE_SET rows, one after the other; and, of
+     * heads one behind the other in one row, to[h ld ..] += w[h ldw] v[h n ..]. */
+    void (*value_sums)(float *to, size_t ld, const float *w, size_t ldw, size_t m, const void *const *v, uint32_t type,
+                       size_t n, size_t ahead);
+    void (*value_row)(float *to, size_t ld, const float *w, size_t ldw, size_t heads, const void *v, uint32_t type,
+                      size_t n);
 } cpu_kernels;
 
 enum { HALF_ADD, HALF_MUL, HALF_GEGLU }; /* x + y, x y, x gelu(y) */
+enum { ATTEND_KEY_SET = 4, ATTEND_VALUE_SET = 8, ATTEND_LINE = 32 };
 
 extern const cpu_kernels kernels_plain, kernels_avx2, kernels_avx512, kernels_avx512bf16;
 

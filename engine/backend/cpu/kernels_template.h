@@ -514,6 +514,8 @@ static void transpose_eights(uint16_t *dst, size_t ldd, const uint16_t *src, siz
 
 #include "backend/cpu/kernels_blocks.h"
 
+#include "backend/cpu/kernels_attention.h"
+
 /* ---- Winograd F(4x4,3x3): Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 2015 ---- */
 
 /* B^T d for one column of six */
@@ -672,4 +674,15 @@ const cpu_kernels KERNELS = {
     .fold_row_stored = fold_row_stored,
     .fold_place_stored = fold_place_stored,
     .fold_exp_stored = fold_exp_stored,
+    .arrange = arrange,
+    .arrange_back = arrange_back,
+    .key_scores = key_scores,
+    .key_row = key_row,
+#ifdef __AVX512BF16__
+    .key_scores_bf16 = key_scores_bf16,
+    .key_row_bf16 = key_row_bf16,
+#endif
+    .softmax_keys = softmax_keys,
+    .value_sums = value_sums,
+    .value_row = value_row,
 };
