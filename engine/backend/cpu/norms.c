@@ -64,7 +64,7 @@ static void group_statistics(const call *j, int64_t n, int64_t first, int64_t la
     *rstd = 1 / sqrt(spread / count + eps);
 }
 
-/* One kernel makes the result, of bf16 bf16: as x scale + shift. */
+/* One kernel makes the result, bf16 of bf16: x scale + shift. */
 static int is_half(const op_desc *op)
 {
     return type_of(&op->in[0]) == KILN_BF16 && op->out.dtype == KILN_BF16 && !op->epilogue.residual &&
