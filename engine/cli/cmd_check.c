@@ -18,7 +18,7 @@ static const manual about = {
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .examples = "  kiln check workflows/txt2img.yaml\n"
-                "  kiln check workflows/txt2img.yaml workflows/img2img.yaml --json\n",
+                "  kiln check workflows/txt2img.yaml workflows/lora.yaml --json\n",
 };
 
 typedef struct {

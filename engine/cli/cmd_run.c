@@ -67,7 +67,8 @@ static const manual run_manual = {
         "  kiln run workflows/txt2img.yaml --over seed=1..4 --over cfg=2,4,8 --sheet sheet.png   (docs/sweeps.md)\n"
         "  kiln run workflows/txt2img.yaml --over-file rows.csv --out night\n"
         "  kiln run workflows/txt2img.yaml --set seed=random -o picture.png\n"
-        "  kiln run workflows/img2img.yaml --over 'image=in/*.png' --set prefix='${image.stem}' --skip-existing\n"
+        "  kiln run workflows/img2img.yaml --over 'image=pictures/*.png' --set filename_prefix=%LoadImage.image.stem% "
+        "--skip-existing\n"
         "  kiln run exported_api.json --models ~/ComfyUI/models --out out\n"
         "  kiln run pictures/kiln_00001_.png --set seed=8\n",
 };
