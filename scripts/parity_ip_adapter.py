@@ -107,7 +107,7 @@ def draw(pipe, size, embeds):
         one, no = noise_in(x, sigma, time, positive, True), noise_in(x, sigma, time, negative, False)
         x = x + (no + CFG * (one - no)) * (following - sigma)
     decoded = pipe["vae"].decode(x / pipe["vae"].config.scaling_factor).sample
-    return ((decoded[0].permute(1, 2, 0) / 2 + 0.5).clamp(0, 1).numpy() * 255).round().astype(np.uint8)
+    return ((decoded[0].permute(1, 2, 0) / 2 + 0.5).clamp(0, 1).numpy() * 255).astype(np.uint8)  # cut off, as ComfyUI does
 
 
 def kiln_picture(args, row):
