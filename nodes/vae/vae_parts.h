@@ -1,5 +1,5 @@
-/* vae_parts.h - a video converted part by part in time (kiln_autoencoder.part_cells): the memory of a part, however long
- * the video.
+/* vae_parts.h - a video converted part by part in time (kiln_autoencoder.part_cells): the memory of a part, however
+ * long the video.
  */
 #ifndef KILN_NODES_VAE_PARTS_H
 #define KILN_NODES_VAE_PARTS_H
