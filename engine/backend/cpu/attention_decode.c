@@ -40,7 +40,8 @@ static float *part_at(const call *j, size_t index)
     return query_at(j, p->images) + index * part_floats(p);
 }
 
-typedef struct { /* a slot's: scores of a block [column][key], and of one head of k, or one query of each, [key][column]; zeros */
+typedef struct { /* a slot's: scores of a block [column][key], and of one head of k, or one query of each,
+                    [key][column]; zeros */
     float *scores, *turned, *zeros;
 } buffers;
 
@@ -105,7 +106,7 @@ static const char *row_of(const attention_view *v, const buffers *b, uint32_t op
 
 /* Some rows from `first` on; zeros from `end` on. */
 static void set_of(const attention_view *v, const buffers *b, uint32_t operand, int64_t first, int64_t end,
-                    const char **row, int64_t set)
+                   const char **row, int64_t set)
 {
     for (int64_t r = 0; r < set; r++)
         row[r] = first + r < end ? row_of(v, b, operand, first + r) : (const char *)b->zeros;
@@ -332,7 +333,7 @@ void attention_decode_prepare(cpu_kernel *c)
     const attention_plan *p = c->plan;
     size_t parts = (size_t)p->images * chunks_of(p);
     c->body = run;
-    c->base.scratch_bytes = ((size_t)p->images * query_floats(p) + parts * part_floats(p) + cpu_slots() * slot_floats(p)) *
-                            sizeof(float);
+    c->base.scratch_bytes =
+        ((size_t)p->images * query_floats(p) + parts * part_floats(p) + cpu_slots() * slot_floats(p)) * sizeof(float);
     c->base.name = "attention:decode";
 }
