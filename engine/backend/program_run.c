@@ -565,7 +565,8 @@ int program_fits(kiln_program *p, error *e)
     if (!p->planned) return 1;
     pthread_mutex_lock(&rt->lock);
     kiln_status status = executor_demand(&p->x, rt->residency, rt->pool, &rt->buffer, e);
-    int fits = status != KILN_OK || residency_fits(p->x.pass); /* a failure comes again when it runs */
+    int fits =
+        status != KILN_OK || residency_fits(p->x.pass, states_wanted(&p->r)); /* a failure comes again when it runs */
     pthread_mutex_unlock(&rt->lock);
     return fits;
 }

@@ -333,6 +333,14 @@ static int is_written(const recording *r, uint32_t id)
     return 0;
 }
 
+size_t states_wanted(const recording *r)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < r->n; i++)
+        if (r->op[i].kind == OP_STATE) bytes += (size_t)shape_count(&r->op[i].shape) * dtype_size(r->op[i].dtype);
+    return bytes;
+}
+
 kiln_status states_bind(kiln_states *s, const recording *r, void **data, error *e)
 {
     for (uint32_t id = 1; id <= r->n; id++) {

@@ -36,6 +36,7 @@ void states_clear(kiln_states *s, const char *name);
 
 /* For program_run.c, with the runtime's lock held: the buffers of a program's states, data[id] by id. `writes`: those
  * that are written, a copy of their own where they are shared. */
+size_t states_wanted(const recording *r); /* bytes of them all, by an object that has none yet */
 kiln_status states_bind(kiln_states *s, const recording *r, void **data, error *e);
 
 #endif

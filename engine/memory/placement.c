@@ -154,9 +154,9 @@ kiln_status residency_get_estimate(const residency_pass *p, residency_estimate *
     return KILN_OK;
 }
 
-int residency_fits(const residency_pass *p)
+int residency_fits(const residency_pass *p, size_t more)
 {
     weight_demand d = demand_of(p);
     size_t limit = placement_limit(p->r);
-    return !limit || weight_plan_least(&d) + budget_held(p->r->budget, MEMORY_VALUES) <= limit;
+    return !limit || weight_plan_least(&d) + budget_held(p->r->budget, MEMORY_VALUES) + more <= limit;
 }

@@ -147,7 +147,8 @@ typedef struct {
     uint32_t n_weight, n_streamed;
 } residency_estimate;
 kiln_status residency_get_estimate(const residency_pass *p, residency_estimate *out, error *e);
-/* 1: the least placement fits into the limit as it is now, beside the tensors that are held now. */
-int residency_fits(const residency_pass *p);
+/* 1: the least placement fits into the limit as it is now, beside the tensors that are held now and so many bytes more.
+ */
+int residency_fits(const residency_pass *p, size_t more);
 
 #endif

@@ -441,4 +441,5 @@ const kiln_ops ops_api = {
     .arange = ops_record_arange,
     .state_write_part = ops_record_state_write_part,
     .saturate = ops_record_saturate,
+    .find = weights_find,
 };

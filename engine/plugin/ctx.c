@@ -98,6 +98,11 @@ static kiln_status host_progress(kiln_ctx *c, uint64_t done, uint64_t total, con
     return KILN_OK;
 }
 
+static void host_draft(kiln_ctx *c, const char *text)
+{
+    if (text && c->env && c->env->draft) c->env->draft(c->env->arg, c->node, text);
+}
+
 /* Device memory of a call; the list lies in its scratch. */
 typedef struct device_scratch {
     struct device_scratch *next;
@@ -227,6 +232,7 @@ const kiln_host engine_host = {
     .spill = spill_new,
     .at_end = host_at_end,
     .about = host_about,
+    .draft = host_draft,
 };
 
 /* ---- the call ---- */

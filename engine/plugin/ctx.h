@@ -24,6 +24,7 @@ typedef struct {
     /* 1: stop. Any thread. */
     int (*cancelled)(void *arg);
     void (*progress)(void *arg, size_t node, uint64_t done, uint64_t total, const char *what);
+    void (*draft)(void *arg, size_t node, const char *text);
     void (*file)(void *arg, size_t node, const char *path);
     const char *(*text)(void *arg, size_t node,
                         const char *name); /* "prompt", "parameters"; "": there is none, NULL: no memory */

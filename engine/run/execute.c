@@ -15,6 +15,11 @@ static void env_progress(void *self, size_t node, uint64_t done, uint64_t total,
     report_progress(((execution *)self)->machine->report, node, done, total, what);
 }
 
+static void env_draft(void *self, size_t node, const char *text)
+{
+    report_draft(((execution *)self)->machine->report, node, text);
+}
+
 static void env_file(void *self, size_t node, const char *path)
 {
     execution *x = self;
@@ -76,6 +81,7 @@ static call_environment environment(execution *x, output_folder *output)
                               .spill = result_cache_folder(x->machine->result_cache),
                               .cancelled = interrupt_asked,
                               .progress = env_progress,
+                              .draft = env_draft,
                               .file = env_file,
                               .text = env_text,
                               .state_load = env_state_load,

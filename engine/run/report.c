@@ -380,6 +380,16 @@ void report_progress(report *r, size_t node, uint64_t done, uint64_t total, cons
     pthread_mutex_unlock(&r->lock);
 }
 
+void report_draft(report *r, size_t node, const char *text)
+{
+    str fields = {0};
+    pthread_mutex_lock(&r->lock);
+    node_fields(r, &fields, node);
+    json_text(&fields, "text", text);
+    emit(r, "draft", &fields);
+    pthread_mutex_unlock(&r->lock);
+}
+
 void report_note(report *r, size_t node, const char *text)
 {
     str fields = {0};

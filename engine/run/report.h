@@ -41,6 +41,8 @@ kiln_status report_rows_set(report *r, const workflow *w, const report_rows *row
 /* A row is finished ("done", "failed"); with message when it failed. */
 void report_row(report *r, size_t part, const char *status, const char *message, double seconds);
 void report_progress(report *r, size_t node, uint64_t done, uint64_t total, const char *what);
+/* A result as it stands: a "draft" event. */
+void report_draft(report *r, size_t node, const char *text);
 /* Something worth knowing about a node that is neither progress nor failure: a line when verbose, a "note" event. */
 void report_note(report *r, size_t node, const char *text);
 /* What went over the link to an asynchronous device while this node was computed: a "link" event, and a line when

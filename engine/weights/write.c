@@ -180,7 +180,9 @@ static kiln_status not_finite(writing *w, const planned *p, int was)
 static kiln_status put_floats(writing *w, const planned *p, const float *from, size_t n)
 {
     assert(n <= w->room && is_float(p->dtype) && dtype_size(p->dtype) <= sizeof(float));
-    TRY(dtype_convert(w->stored, p->dtype, from, KILN_F32, n));
+    if (dtype_convert(w->stored, p->dtype, from, KILN_F32, n) != KILN_OK)
+        return error_set(w->e, KILN_ERR_UNSUPPORTED, "'%.200s' cannot be written as %s; take f32, f16 or bf16",
+                         p->row.name, dtype_name(p->dtype));
     if (weights_first_nonfinite_of(p->dtype, w->stored, n) < n)
         return not_finite(w, p, weights_first_nonfinite(from, n) < n);
     return put(w, w->stored, n * dtype_size(p->dtype));

@@ -520,8 +520,8 @@ typedef struct {
     kiln_status (*divide)(kiln_ctx *, float *x, const float *total, size_t cells, size_t channels);
 
     /* 1: the planned program can run in the memory that this run may use (--memory, or what the device has), beside the
-     * tensors that are there now, when everything else is evicted. The same in an estimate. What depends on the answer
-     * depends on the machine: see kiln_host.not_kept. */
+     * tensors that are there now and the states it records, when everything else is evicted. The same in an estimate.
+     * What depends on the answer depends on the machine: see kiln_host.not_kept. */
     int (*fits)(kiln_ctx *, const kiln_program *);
 
     /* ---- more ops. Weights and constants may stand wherever an operand does. ---- */
@@ -643,6 +643,9 @@ typedef struct {
      * infinities: products, norms, elementwise ops, activations and expressions, in other types as ever. NaN stays. 0:
      * as before. */
     void (*saturate)(kiln_program *, uint32_t on);
+    /* What a set has under that name, for a function that records by what there is: kiln_weights_api.find. The program
+     * does not count it as used. */
+    kiln_status (*find)(const kiln_weights *, const char *name, kiln_weight_info *out);
 } kiln_ops;
 
 #ifdef __cplusplus

@@ -301,6 +301,11 @@ typedef struct {
     /* [run] Puts "what: " before the message the call fails with, where it does not name `what` already: for who calls
      * others that do not know which file they were given. Nothing while there is no message. */
     void (*about)(kiln_ctx *, const char *what);
+
+    /* [run] A result as it stands while it is made, as UTF-8 of any length: what of a text is written already. Every
+     * one is an event of its own ("draft", docs/workflows.md), none is left out for want of time; whoever shows runs
+     * may show it. In an estimate it does nothing. */
+    void (*draft)(kiln_ctx *, const char *text);
 } kiln_host;
 
 /* The arguments of one run(). */

@@ -64,7 +64,10 @@ enum {
 
 typedef struct kiln_text_encoder {
     uint32_t size, flags;
-    const char *family; /* all that decides what record() records but shapes and weights: part of programs' keys */
+    /* All that decides what record() records but shapes and weights: part of programs' keys. A tokenizer of the
+     * encoder's own, which is no tensor of its weights, belongs into it as well: results' keys know it by nothing
+     * else. */
+    const char *family;
     void *self;
     int64_t width, pooled_width; /* pooled_width 0: none */
     int32_t layers;

@@ -18,12 +18,14 @@ size_t vae_count(const vae_shape *s) { return (size_t)(s->n * s->frames * s->row
 int64_t vae_time_cells(const vae_converter *v, int64_t frames)
 {
     if (v->rank < 5) return frames;
+    if (v->part == KILN_PART_LATER) return frames / v->time_factor;
     return frames < v->time_first ? 0 : (frames - v->time_first) / v->time_factor + (v->time_first != 0);
 }
 
 int64_t vae_time_frames(const vae_converter *v, int64_t cells)
 {
     if (v->rank < 5) return cells;
+    if (v->part == KILN_PART_LATER) return cells * v->time_factor;
     return (cells - (v->time_first != 0)) * v->time_factor + v->time_first;
 }
 
@@ -169,7 +171,11 @@ kiln_latent_distribution vae_record(const vae_converter *v, const kiln_ops *ops,
 {
     const kiln_autoencoder *a = v->vae->autoencoder;
     kiln_latent_distribution d = {.size = sizeof d};
-    if (v->encode)
+    if (v->part && v->encode)
+        a->record_encode_part(a, ops, p, v->vae->weights, x, v->part, &d);
+    else if (v->part)
+        d.mean = a->record_decode_part(a, ops, p, v->vae->weights, x, v->part);
+    else if (v->encode)
         a->record_encode(a, ops, p, v->vae->weights, x, &d);
     else
         d.mean = a->record_decode(a, ops, p, v->vae->weights, x);
@@ -197,12 +203,15 @@ static kiln_status open_program(vae_converter *v, const vae_shape *in)
     const char *identity;
     char key[700];
     int fresh = 0;
-    if (v->program && memcmp(in, &v->of, sizeof *in) == 0) return KILN_OK;
+    if (v->program && v->of_part == v->part && memcmp(in, &v->of, sizeof *in) == 0) return KILN_OK;
     if (v->program) v->ops->program_free(v->program);
     v->program = NULL;
-    v->of = *in;
+    v->of = *in, v->of_part = v->part;
     if (!(identity = w->identity(v->call->ctx, v->vae->weights))) return KILN_ERR_IO;
-    snprintf(key, sizeof key, "%s%s:%s:%s:%lldx%lldx%lldx%lld", options.name, v->variance ? " variance" : "",
+    snprintf(key, sizeof key, "%s%s%s:%s:%s:%lldx%lldx%lldx%lld", options.name, v->variance ? " variance" : "",
+             v->part == KILN_PART_FIRST ? " first"
+             : v->part                  ? " later"
+                                        : "",
              v->vae->autoencoder->family, identity, (long long)in->n, (long long)in->frames, (long long)in->rows,
              (long long)in->columns);
     v->program = v->ops->program_keep(v->call->ctx, key, &options, &fresh);
@@ -255,5 +264,11 @@ kiln_status vae_run(vae_converter *v, const vae_shape *in, float *x, float *y, f
     v->bind[v->n_bind] = (kiln_bind)KILN_BIND("x", kit_window(KILN_F32, KILN_CPU, x, v->rank, dim));
     kiln_bind out[] = {KILN_BIND("y", kit_window(KILN_F32, KILN_CPU, y, v->rank, out_dim)),
                        KILN_BIND("variance", kit_window(KILN_F32, KILN_CPU, variance, v->rank, out_dim))};
-    return v->ops->run(c->ctx, v->program, v->bind, v->n_bind + 1, out, v->variance ? 2 : 1);
+    return v->ops->run_with(c->ctx, v->program,
+                            &(kiln_run){.size = sizeof(kiln_run),
+                                        .states = v->part ? v->states : NULL,
+                                        .in = v->bind,
+                                        .out = out,
+                                        .n_in = v->n_bind + 1,
+                                        .n_out = v->variance ? 2 : 1});
 }

@@ -20,9 +20,12 @@ typedef struct {
     uint32_t rank; /* of latents */
     int64_t factor, time_factor, time_first, latent_channels, image_channels;
     int encode, variance; /* variance: the encoder's log-variance is wanted too */
+    uint32_t part;        /* KILN_PART_...: what runs now is one of a video; 0: it is whole */
+    kiln_states *states;  /* of that video's parts */
     kiln_program *program;
-    vae_shape of;    /* the program's input                    */
-    kiln_bind *bind; /* the program's further inputs, with room for x */
+    uint32_t of_part; /* the program's part               */
+    vae_shape of;     /* the program's input                    */
+    kiln_bind *bind;  /* the program's further inputs, with room for x */
     size_t n_bind;
     uint32_t precision;   /* of the programs; 0: the run's, or what is wide enough */
     uint64_t done, total; /* runs, for progress; total 0: not known */

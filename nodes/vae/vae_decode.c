@@ -31,10 +31,10 @@ static int to_image(float *x, size_t n)
     return finite;
 }
 
-static kiln_status read_latent(const vae_converter *v, kiln_tensor *latent, vae_shape *cells)
+static kiln_status read_latent(const vae_converter *v, const kiln_value *from, kiln_tensor *latent, vae_shape *cells)
 {
     const kiln_call *c = v->call;
-    TRY(kit_samples(c, c->in[IN_DATA], latent));
+    TRY(kit_samples(c, from, latent));
     if (v->rank == 3 || v->image_channels < 3 || v->image_channels > 4)
         return c->host->fail(
             c->ctx, KILN_ERR_INVALID,
@@ -76,30 +76,42 @@ static kiln_status decode_all(vae_converter *v, const vae_tiling *asked, const v
     return KILN_OK;
 }
 
-static kiln_status decode(vae_converter *v, const tile_params *tiles)
+static kiln_status decode(vae_converter *v, const tile_params *tiles, const kiln_value *from, kiln_value **out)
 {
     const kiln_call *c = v->call;
     kiln_tensor latent, image;
-    kiln_value *out = NULL;
     vae_shape cells, pixels;
     vae_tiling tiling;
-    TRY(read_latent(v, &latent, &cells));
+    TRY(read_latent(v, from, &latent, &cells));
     if (tiles) TRY(vae_tiling_decode(v, tiles, &tiling));
     pixels = vae_pixels(v, &cells);
     int64_t frames = v->rank > 4 ? pixels.frames : 1;
-    TRY(kit_new_f32(c, 4, KILN_DIMS(cells.n * frames, pixels.rows, pixels.columns, pixels.channels), &out, &image));
+    TRY(kit_new_f32(c, 4, KILN_DIMS(cells.n * frames, pixels.rows, pixels.columns, pixels.channels), out, &image));
     kiln_status status = decode_all(v, tiles ? &tiling : NULL, &cells, latent.data, image.data);
-    if (status != KILN_OK) c->host->unref(out);
-    c->out[0] = status == KILN_OK ? out : NULL;
+    if (status == KILN_OK) return KILN_OK;
+    c->host->unref(*out);
+    *out = NULL;
     return status;
+}
+
+static kiln_status open_and_decode(const kiln_call *c, const tile_params *tiles, const kiln_value *vae,
+                                   const kiln_value *latent, kiln_value **image)
+{
+    vae_converter v;
+    kiln_status status = vae_open(c, vae, 0, &v);
+    if (status == KILN_OK) status = decode(&v, tiles, latent, image);
+    vae_close(&v);
+    return status;
+}
+
+kiln_status vae_decode(const kiln_call *c, const kiln_value *vae, const kiln_value *latent, kiln_value **image)
+{
+    return open_and_decode(c, NULL, vae, latent, image);
 }
 
 static kiln_status run(const kiln_call *c, const tile_params *tiles)
 {
-    vae_converter v;
-    kiln_status status = vae_open(c, c->in[IN_VAE], 0, &v);
-    if (status == KILN_OK) status = decode(&v, tiles);
-    vae_close(&v);
+    kiln_status status = open_and_decode(c, tiles, c->in[IN_VAE], c->in[IN_DATA], &c->out[0]);
     if (status == KILN_ERR_NOMEM && !tiles)
         c->host->log(KILN_LOG_WARN, "VAEDecode: a picture of this size does not fit; VAEDecodeTiled with smaller tiles "
                                     "needs less memory");

@@ -63,7 +63,8 @@ static kiln_status draw(const kiln_call *c, uint64_t seed, const kiln_tensor *me
 }
 
 /* tiles NULL: the picture whole. */
-static kiln_status encode(vae_converter *v, const encode_params *p, const tile_params *tiles)
+static kiln_status encode(vae_converter *v, const encode_params *p, const tile_params *tiles, const kiln_value *from,
+                          kiln_value **out)
 {
     const kiln_call *c = v->call;
     kiln_tensor image, mean = {.size = sizeof mean};
@@ -71,7 +72,7 @@ static kiln_status encode(vae_converter *v, const encode_params *p, const tile_p
     vae_taking taking;
     vae_tiling tiling;
     float *variance = NULL;
-    TRY(kit_f32(c, c->in[IN_DATA], 4, "the picture", &image));
+    TRY(kit_f32(c, from, 4, "the picture", &image));
     TRY(vae_take(v, &image, tiles ? "VAEEncodeTiled" : "VAEEncode", &taking));
     if (tiles) TRY(vae_tiling_encode(v, tiles, &tiling));
     vae_shape cells = vae_cells(v, &taking.pixels);
@@ -81,17 +82,31 @@ static kiln_status encode(vae_converter *v, const encode_params *p, const tile_p
     TRY(vae_encode_image(v, tiles ? &tiling : NULL, &image, &taking, &samples, variance));
     kiln_status status = v->variance ? c->host->view(c->ctx, samples, &mean) : KILN_OK;
     if (status == KILN_OK && v->variance) status = draw(c, p->seed, &mean, variance);
-    if (status == KILN_OK) return kit_latent(c, NULL, samples, &c->out[0]);
+    if (status == KILN_OK) return kit_latent(c, NULL, samples, out);
     c->host->unref(samples);
     return status;
 }
 
-static kiln_status run(const kiln_call *c, const encode_params *p, const tile_params *tiles)
+static const encode_params the_mean = {.from = FROM_MEAN};
+
+static kiln_status open_and_encode(const kiln_call *c, const encode_params *p, const tile_params *tiles,
+                                   const kiln_value *vae, const kiln_value *image, kiln_value **latent)
 {
     vae_converter v;
-    kiln_status status = vae_open(c, c->in[IN_VAE], 1, &v);
-    if (status == KILN_OK) status = encode(&v, p, tiles);
+    kiln_status status = vae_open(c, vae, 1, &v);
+    if (status == KILN_OK) status = encode(&v, p, tiles, image, latent);
     vae_close(&v);
+    return status;
+}
+
+kiln_status vae_encode(const kiln_call *c, const kiln_value *vae, const kiln_value *image, kiln_value **latent)
+{
+    return open_and_encode(c, &the_mean, NULL, vae, image, latent);
+}
+
+static kiln_status run(const kiln_call *c, const encode_params *p, const tile_params *tiles)
+{
+    kiln_status status = open_and_encode(c, p, tiles, c->in[IN_VAE], c->in[IN_DATA], &c->out[0]);
     if (status == KILN_ERR_NOMEM && !tiles)
         c->host->log(KILN_LOG_WARN, "VAEEncode: a picture of this size does not fit; VAEEncodeTiled with smaller tiles "
                                     "needs less memory");
@@ -111,11 +126,7 @@ const kiln_node node_vae_encode = {
 
 static const kiln_param tiled_param[] = {TILE_PARAMS(64)};
 
-static kiln_status encode_tiled_run(const kiln_call *c)
-{
-    static const encode_params mean = {.from = FROM_MEAN};
-    return run(c, &mean, c->params);
-}
+static kiln_status encode_tiled_run(const kiln_call *c) { return run(c, &the_mean, c->params); }
 const kiln_node node_vae_encode_tiled = {
     KIT_NODE_FLAGS(KILN_NODE_PURE | KILN_NODE_REENTRANT | KILN_NODE_DEVICE | KILN_NODE_ESTIMATES, 1, "VAEEncodeTiled",
                    "VAE Encode (Tiled)", "latent",

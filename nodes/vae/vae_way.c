@@ -33,6 +33,8 @@ static void how_it_goes(const vae_converter *v, const vae_shape *one, const vae_
     if (w->tiled)
         snprintf(how, size, "in tiles of %lldx%lld pixels", (long long)(w->tiling.side * factor),
                  (long long)(w->tiling.side * factor));
+    else if (w->part_cells)
+        snprintf(how, size, "in parts of %lld frames", (long long)(w->part_cells * v->time_factor));
     else if (!w->stripes)
         snprintf(how, size, "one after the other");
     else if (rows < one->rows * factor)
@@ -45,7 +47,7 @@ static void say(const vae_converter *v, const vae_shape *one, const vae_way *w)
 {
     const kiln_host *host = v->call->host;
     int64_t factor = v->encode ? 1 : v->factor;
-    int cut = w->tiled || w->stripes;
+    int cut = w->tiled || w->stripes || w->part_cells;
     char how[80], text[500];
     how_it_goes(v, one, w, how, sizeof how);
     snprintf(text, sizeof text,
@@ -76,7 +78,10 @@ static kiln_status find_tiles(vae_converter *v, const vae_shape *one, vae_way *w
 /* For progress: what is behind us may have to be done again. */
 static void count_runs(vae_converter *v, const vae_shape *one, int64_t n, const vae_way *w)
 {
-    uint64_t each = w->tiled ? vae_tiled_runs(v, &w->tiling, one) : w->stripes ? vae_stripes_runs(w->stripes) : 1;
+    uint64_t each = w->tiled        ? vae_tiled_runs(v, &w->tiling, one)
+                    : w->part_cells ? vae_parts_runs(v, one, w->part_cells)
+                    : w->stripes    ? vae_stripes_runs(w->stripes)
+                                    : 1;
     v->total = v->done + each * (uint64_t)((n + w->at_once - 1) / w->at_once);
 }
 
@@ -106,6 +111,17 @@ static int is_together(const vae_converter *v)
     return KILN_HAS(kiln_autoencoder, a, together) && a->together;
 }
 
+/* In parts, shorter ones than usual where those do not fit; not even the shortest may. */
+static kiln_status find_parts(vae_converter *v, const vae_shape *one, vae_way *w, int *fits)
+{
+    TRY(vae_parts_choose(v, one, &w->part_cells, fits));
+    if (!*fits)
+        w->part_cells = 0;
+    else if (w->part_cells < v->vae->autoencoder->part_cells)
+        say(v, one, w);
+    return KILN_OK;
+}
+
 /* What does not fit and is not to be cut stays whole: the run says how much it would take. */
 static kiln_status choose(vae_converter *v, const vae_shape *one, vae_way *w)
 {
@@ -113,6 +129,11 @@ static kiln_status choose(vae_converter *v, const vae_shape *one, vae_way *w)
     int fits = 1;
     whole.n = w->at_once;
     if (is_together(v)) return KILN_OK;
+    if (vae_has_parts(v, one)) {
+        w->at_once = 1;
+        TRY(find_parts(v, one, w, &fits));
+        if (fits) return KILN_OK;
+    }
     TRY(vae_fits(v, &whole, &fits));
     if (fits) return KILN_OK;
     if (w->at_once > 1) {
@@ -123,7 +144,10 @@ static kiln_status choose(vae_converter *v, const vae_shape *one, vae_way *w)
     }
     TRY(find_stripes(v, one, w, &fits));
     if (!fits && v->vae->autoencoder->tile && !v->variance) TRY(find_tiles(v, one, w, &fits));
-    if (!fits) TRY(take_the_least(v, one, w));
+    if (!fits && vae_has_parts(v, one))
+        *w = (vae_way){.part_cells = 1, .at_once = 1};
+    else if (!fits)
+        TRY(take_the_least(v, one, w));
     if (w->stripes) TRY(vae_fits(v, one, &fits)); /* its further inputs are those of the whole picture */
     if (w->tiled || w->stripes) say(v, one, w);
     return KILN_OK;
@@ -143,6 +167,7 @@ kiln_status vae_choose_way(vae_converter *v, const vae_shape *one, int64_t n, co
 
 kiln_status vae_go(vae_converter *v, const vae_way *w, const vae_shape *in, float *x, float *y, float *variance)
 {
+    if (w->part_cells) return vae_run_in_parts(v, w->part_cells, in, x, y, variance);
     if (w->stripes) return vae_stripes_run(w->stripes, x, y, variance);
     return w->tiled ? vae_run_tiled(v, &w->tiling, in, x, y) : vae_run(v, in, x, y, variance);
 }

@@ -1,4 +1,7 @@
-/* vae_way.h - whole, in stripes or in tiles: how a picture goes through the autoencoder in the memory there is.
+/* vae_way.h - whole, in parts, in stripes or in tiles: how a picture goes through the autoencoder in the memory there
+ * is.
+ *
+ * A video goes part by part in time where its autoencoder can, in as long parts as that says.
  *
  * A picture that does not fit goes in stripes of rows (vae_stripes.h), which gives the same numbers but for rounding;
  * where that does not fit either, or the autoencoder is none that can, in the largest tile that does, of a few. What
@@ -8,6 +11,7 @@
 #ifndef KILN_NODES_VAE_WAY_H
 #define KILN_NODES_VAE_WAY_H
 
+#include "vae_parts.h"
 #include "vae_stripes.h"
 #include "vae_tiles.h"
 
@@ -15,6 +19,7 @@ typedef struct {
     int tiled;
     vae_tiling tiling;
     vae_stripes *stripes; /* NULL: not in stripes */
+    int64_t part_cells;   /* 0: not in parts */
     int64_t at_once;      /* pictures of a batch; in tiles and stripes 1 */
 } vae_way;
 

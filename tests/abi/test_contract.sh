@@ -49,9 +49,19 @@ finds a_constant_that_changed 1 'constant KILN_OPS_ABILITY' ops.h 's|"kiln.ops/1
 finds a_new_struct_without_a_size 1 'struct kiln_new is new and does not begin with' value.h 's/^#define KILN_VALUE_ABILITY.*/&\ntypedef struct { int a; } kiln_new;/'
 
 # ---- what may be done: counted it is fine, uncounted it is said
-grown='s/^(    void \(\*about\)\(kiln_ctx.*)$/\1\n    void (*later)(int level);/'
+grown='s/^(    void \(\*draft\)\(kiln_ctx.*)$/\1\n    void (*later)(int level);/'
 finds growth_that_is_not_counted 2 'added: kiln_host.later' plugin.h "$grown"
 finds growth_that_is_counted 0 'added: kiln_host.later' plugin.h "$grown;s/^#define KILN_ABI_NEWEST .*/#define KILN_ABI_NEWEST 1/"
 finds a_new_value_that_is_counted 0 'added: KILN_LOG_TRACE' plugin.h 's/KILN_LOG_DEBUG \}/KILN_LOG_DEBUG, KILN_LOG_TRACE }/;s/^#define KILN_ABI_NEWEST .*/#define KILN_ABI_NEWEST 1/'
 finds a_limit_may_rise 0 '' plugin.h 's/^#define KILN_MAX_RANK 8/#define KILN_MAX_RANK 12/'
+
+# ---- a frozen contract is not archived anew with what changed in it; a newer major may be
+tree() { # MAJOR: a copy of what scripts/abi-archive reads, of that major
+    rm -rf "$work/tree" && mkdir -p "$work/tree/tests/abi" "$work/tree/build/release" && cp -r "$KILN_ROOT/scripts" "$KILN_ROOT/include" "$work/tree" &&
+        cp "$here/frozen" "$here"/*.py "$here/contract.txt" "$work/tree/tests/abi" && sed -i "s/^#define KILN_ABI_MAJOR .*/#define KILN_ABI_MAJOR $1/" "$work/tree/include/kiln/plugin.h" &&
+        printf '#!/bin/sh\nexit 1\n' >"$work/tree/build/release/kiln" && chmod +x "$work/tree/build/release/kiln"
+}
+archive() { KILN_BUILD=build/release bash "$work/tree/scripts/abi-archive" --unreleased >"$work/said.txt" 2>&1; }
+tree 1 && ! archive && grep -q 'contract 1 is frozen' "$work/said.txt" && cmp -s "$work/tree/tests/abi/contract.txt" "$here/contract.txt"; verdict a_frozen_contract_is_not_archived_anew $?
+tree 2 && ! archive && ! grep -q 'frozen' "$work/said.txt"; verdict a_newer_major_is_not_frozen $?
 exit $status

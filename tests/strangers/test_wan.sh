@@ -42,11 +42,14 @@ sampling_cases() {
 video_cases() {
     echo "  encoded: {class_type: VAEEncode, inputs: {pixels: [pixels, 0], vae: [vae, 0]}}"; golden encoded
     echo "  images: {class_type: VAEDecode, inputs: {samples: [encoded, 0], vae: [vae, 0]}}"; few_pixels decoded images; golden decoded
+    echo "  trip: {class_type: TestRoundTrip, inputs: {pixels: [pixels, 0], vae: [vae, 0]}}"
+    echo "  bytes_trip: {class_type: TestBytes, inputs: {name: trip, value: [trip, 0]}}"
     echo "  bytes_to_there: {class_type: TestBytes, inputs: {name: to_there, value: [encoded, 0]}}"
     echo "  bytes_from_there: {class_type: TestBytes, inputs: {name: from_there, value: [images, 0]}}"
     for cells in 0 1 2; do # all at once, and in parts
-        echo "  to_$cells: {class_type: ExampleWanEncode, inputs: {pixels: [pixels, 0], vae: [vae, 0], cells: $cells}}"
-        echo "  from_$cells: {class_type: ExampleWanDecode, inputs: {samples: [encoded, 0], vae: [vae, 0], cells: $cells}}"
+        echo "  vae_$cells: {class_type: ExampleWanParts, inputs: {vae: [vae, 0], cells: $cells}}"
+        echo "  to_$cells: {class_type: VAEEncode, inputs: {pixels: [pixels, 0], vae: [vae_$cells, 0]}}"
+        echo "  from_$cells: {class_type: VAEDecode, inputs: {samples: [encoded, 0], vae: [vae_$cells, 0]}}"
         echo "  bytes_to_$cells: {class_type: TestBytes, inputs: {name: to_$cells, value: [to_$cells, 0]}}"
         echo "  bytes_from_$cells: {class_type: TestBytes, inputs: {name: from_$cells, value: [from_$cells, 0]}}"
     done
@@ -59,10 +62,8 @@ image_cases() {
   face: {class_type: TestImage, inputs: {file: goldens.safetensors, name: face}}
   seen: {class_type: CLIPVisionEncode, inputs: {clip_vision: [clip_vision, 0], image: [face, 0]}}
   start: {class_type: ImageFromBatch, inputs: {image: [pixels, 0], batch_index: 0, length: 1}}
-  given: {class_type: ExampleWanGivenFrames, inputs: {image: [start, 0], length: 9}}
-  before: {class_type: VAEEncode, inputs: {pixels: [given, 0], vae: [vae, 0]}}
-  with: {class_type: ExampleWanImageToVideo, inputs: {positive: [yes, 0], negative: [no, 0], encoded: [before, 0], clip_vision_output: [seen, 0]}}
-  with_two: {class_type: ExampleWanImageToVideo, inputs: {positive: [yes, 0], negative: [no, 0], encoded: [before, 0], clip_vision_output: [seen, 0], batch_size: 2}}
+  with: {class_type: ExampleWanImageToVideo, inputs: {positive: [yes, 0], negative: [no, 0], vae: [vae, 0], start_image: [start, 0], length: 9, clip_vision_output: [seen, 0]}}
+  with_two: {class_type: ExampleWanImageToVideo, inputs: {positive: [yes, 0], negative: [no, 0], vae: [vae, 0], start_image: [start, 0], length: 9, clip_vision_output: [seen, 0], batch_size: 2}}
 END
     sample i2v i2v_model "[with, 2]" 7 4 5.0 "[with, 0]" "[with, 1]"; golden i2v
     sample i2v_two i2v_model "[with_two, 2]" 8 2 1.0 "[with_two, 0]" "[with_two, 1]"; golden i2v_two
@@ -73,6 +74,7 @@ for name in tokens long one whole lora shifted batch video encoded decoded i2v i
 ! grep -q 'is not used by any network' "$work/all.txt"; verdict every_weight_is_asked_for $?
 same() { cmp "$work/all/$1_00001_.f32" "$work/all/$2_00001_.f32"; }
 same from_0 from_1 && same from_0 from_2 && same from_0 from_there; verdict decoded_in_parts_it_is_the_same $?
+same from_there trip; verdict a_node_encodes_and_decodes_as_vaes_nodes_do $?
 same to_0 to_1 && same to_0 to_2 && same to_0 to_there; verdict encoded_in_parts_it_is_the_same $?
 
 # ---- the same file under diffusers' names, bf16
@@ -112,8 +114,10 @@ done
 cat >"$work/many.yaml" <<END
 $(begin)
   many: {class_type: ExampleWanEmptyVideo, inputs: {width: 48, height: 32, length: 81}}
-  whole: {class_type: ExampleWanDecode, inputs: {samples: [many, 0], vae: [vae, 0], cells: 0}}
-  parts: {class_type: ExampleWanDecode, inputs: {samples: [many, 0], vae: [vae, 0], cells: 1}}
+  at_once: {class_type: ExampleWanParts, inputs: {vae: [vae, 0], cells: 0}}
+  one: {class_type: ExampleWanParts, inputs: {vae: [vae, 0], cells: 1}}
+  whole: {class_type: VAEDecode, inputs: {samples: [many, 0], vae: [at_once, 0]}}
+  parts: {class_type: VAEDecode, inputs: {samples: [many, 0], vae: [one, 0]}}
   a: {class_type: TestBytes, inputs: {name: a, value: [whole, 0]}}
   b: {class_type: TestBytes, inputs: {name: b, value: [parts, 0]}}
 END
@@ -122,8 +126,21 @@ run explained "$work/many.yaml" --no-cache --explain
 activations() { awk -v n="$1" '$1 == n { print $6 * ($7 == "MB" ? 1000 : 1) }' "$work/explained.txt"; } # kB
 echo "# activations of 81 frames: $(activations whole) kB at once, $(activations parts) kB in parts"
 awk -v whole="$(activations whole)" -v parts="$(activations parts)" 'BEGIN { exit !(parts > 0 && whole > 5 * parts) }'; verdict parts_take_less_memory $?
+cat >"$work/less.yaml" <<END
+kiln: 1
+nodes:
+  vae: {class_type: VAELoader, inputs: {vae_name: wan.safetensors}}
+  many: {class_type: ExampleWanEmptyVideo, inputs: {width: 96, height: 64, length: 33}}
+  eight: {class_type: ExampleWanParts, inputs: {vae: [vae, 0], cells: 8}}
+  frames: {class_type: VAEDecode, inputs: {samples: [many, 0], vae: [eight, 0]}}
+  bytes: {class_type: TestBytes, inputs: {name: frames, value: [frames, 0]}}
+END
+for memory in 60M 12M; do run "memory_$memory" "$work/less.yaml" --no-cache --memory $memory; done
+! grep -q 'does not fit' "$work/memory_60M.txt" && grep -q "node 'frames' (VAEDecode): a video of 96x64 pixels does not fit .* decoded in parts of 4 frames" "$work/memory_12M.txt"; verdict shorter_parts_where_memory_is_short $?
+cmp "$work/memory_60M/frames_00001_.f32" "$work/memory_12M/frames_00001_.f32"; verdict of_the_same_bytes $?
+! run memory_5M "$work/less.yaml" --no-cache --memory 5M && grep -qE "'vae decode( later)?' needs [0-9.]+ MB at least" "$work/memory_5M.txt" && [ "$(sed -n 's/.* needs \([0-9]*\)[0-9.]* MB at least.*/\1/p' "$work/memory_5M.txt" | head -n 1)" -lt 12 ]; verdict and_says_what_the_shortest_need $?
 { begin; sample whole model "[empty, 0]" 5 4 5.0; echo '  dump: {class_type: TestDump, inputs: {samples: [whole, 0]}}'
-  sample latents model "[empty, 0]" 6 1 1.0; echo '  frames: {class_type: ExampleWanDecode, inputs: {samples: [latents, 0], vae: [vae, 0]}}'
+  sample latents model "[empty, 0]" 6 1 1.0; echo '  frames: {class_type: VAEDecode, inputs: {samples: [latents, 0], vae: [vae, 0]}}'
   echo '  bytes: {class_type: TestBytes, inputs: {name: frames, value: [frames, 0]}}'; } >"$work/dump.yaml"
 run one_thread "$work/dump.yaml" --no-cache --threads 1; run four_threads "$work/dump.yaml" --no-cache --threads 4
 cmp "$work/one_thread/samples_00001_.f32" "$work/four_threads/samples_00001_.f32" && cmp "$work/one_thread/frames_00001_.f32" "$work/four_threads/frames_00001_.f32"
@@ -134,8 +151,8 @@ resumes_after_a_kill "$work/long.yaml"; verdict killed_it_goes_on $?
 # ---- on a device, where there is an emulated one
 { begin; echo "  short: {class_type: ExampleWanEmptyVideo, inputs: {width: 32, height: 32, length: 5, batch_size: 2}}"; golden tokens yes
   sample one model "[empty, 0]" 5 1 1.0; golden one
-  echo "  encoded: {class_type: ExampleWanEncode, inputs: {pixels: [pixels, 0], vae: [vae, 0]}}"; golden encoded
-  echo "  images: {class_type: ExampleWanDecode, inputs: {samples: [encoded, 0], vae: [vae, 0]}}"; few_pixels decoded images; golden decoded; } >"$work/device.yaml"
+  echo "  encoded: {class_type: VAEEncode, inputs: {pixels: [pixels, 0], vae: [vae, 0]}}"; golden encoded
+  echo "  images: {class_type: VAEDecode, inputs: {samples: [encoded, 0], vae: [vae, 0]}}"; few_pixels decoded images; golden decoded; } >"$work/device.yaml"
 on_device device "$work/device.yaml" && for name in tokens one encoded decoded; do as_golden "${name}_on_the_device" device $name; done
 
 # ---- bad use
@@ -162,10 +179,14 @@ asked a_picture_is_no_video "node 'x' \(KSampler\): the latent has 4 dimensions,
 $(sample x model "[flat, 0]" 1 1 1.0)
   dump: {class_type: TestDump, inputs: {samples: [x, 0]}}
 END
-asked frames_that_make_no_cell "node 'x' \(ExampleWanEncode\): .*the video has 12 frames; Wan's have 4 n \+ 1, such as 9 or 13" 1 <<END
-  twelve: {class_type: ImageFromBatch, inputs: {image: [pixels, 0], batch_index: 0, length: 12}}
-  x: {class_type: ExampleWanEncode, inputs: {pixels: [twelve, 0], vae: [vae, 0]}}
-  dump: {class_type: TestDump, inputs: {samples: [x, 0]}}
+asked frames_that_make_no_cell "node 'x' \(ExampleWanImageToVideo\): .*length is 12, and a video of Wan has 4 n \+ 1 frames; make it 9 or 13" 1 <<END
+  x: {class_type: ExampleWanImageToVideo, inputs: {positive: [yes, 0], negative: [no, 0], vae: [vae, 0], start_image: [pixels, 0], length: 12}}
+  dump: {class_type: TestDump, inputs: {samples: [x, 2]}}
+END
+  sd1: {class_type: VAELoader, inputs: {vae_name: ../../../../golden/tiny-sd1/vae}}
+  other: {class_type: ExampleWanParts, inputs: {vae: [sd1, 0], cells: 1}}
+  x: {class_type: VAEDecode, inputs: {samples: [empty, 0], vae: [other, 0]}}
+  dump: {class_type: TestBytes, inputs: {name: x, value: [x, 0]}}
 END
 asked a_picture_that_is_missing "node 'x' \(KSampler\): .*this model wants 'vision' .* put a node that sets it before the sampler" 1 <<END
   i2v_model: {class_type: UNETLoader, inputs: {unet_name: wan_i2v.safetensors}}
@@ -192,6 +213,7 @@ bias=layer.0.SelfAttention.relative_attention_bias.weight
 fake text_encoders/t5.safetensors $t5 encoder.block.0.$bias:32,2
 fake text_encoders/no_words.safetensors $t5 encoder.block.0.$bias:32,2 encoder.block.1.$bias:32,2
 cp "$here/models/vae/wan.safetensors" "$work/other/diffusion_models/vae.safetensors"
+ln -s "$KILN_ROOT/tests/golden/tiny-sd1/vae" "$work/other/vae/sd1"
 models="$work/other"
 other() { # NAME LOADER INPUT FILE WORDS
     printf 'kiln: 1\nnodes:\n  x: {class_type: %s, inputs: {%s: %s}}\n  y: {class_type: %s}\n' "$2" "$3" "$4" "$6" >"$work/$1.yaml"
@@ -208,4 +230,9 @@ other more_channels_than_it_takes UNETLoader unet_name five.safetensors "five.sa
 other an_autoencoder_is_no_model UNETLoader unet_name vae.safetensors "vae.safetensors.*no loaded plugin knows a denoiser in it" "$of_model"
 other a_t5_is_no_umt5 CLIPLoader clip_name t5.safetensors "t5.safetensors.*no loaded plugin knows a text encoder in it" "$of_clip"
 other words_are_missing CLIPLoader clip_name no_words.safetensors "no_words.safetensors.*this UMT5 has no tokenizer: a tensor 'spiece_model' .* is expected" "$of_clip"
+of_parts="ExampleWanParts, inputs: {vae: [x, 0]}}
+  e: {class_type: EmptyLatentImage, inputs: {width: 64, height: 64}}
+  d: {class_type: VAEDecode, inputs: {samples: [e, 0], vae: [y, 0]}}
+  dump: {class_type: TestBytes, inputs: {name: x, value: [d, 0]}"
+other a_vae_of_another_family VAELoader vae_name sd1 "node 'y' \(ExampleWanParts\): this VAE is of the family '[^']*', and no Wan's" "$of_parts"
 exit $status

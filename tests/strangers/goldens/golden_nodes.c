@@ -1,8 +1,9 @@
 /* golden_nodes.c - a plugin for tests: latents, conditionings and pictures from the tensors of a .safetensors file, and
  * a node that holds a latent against one of them and reports on standard output: "golden NAME 3.2e-07", the largest
  * difference by the largest value. TestEntry takes what a conditioning has under a key. TestDump writes a latent's
- * bytes, TestBytes any tensor's, TestText prints a text.
+ * bytes, TestBytes any tensor's, TestText prints a text. TestRoundTrip encodes and decodes.
  */
+#include "kiln/autoencoder.h"
 #include "kiln/files.h"
 #include "kiln/kit.h"
 #include "kiln/weights.h"
@@ -259,5 +260,28 @@ static const kiln_node bytes_node = {
 static const kiln_node text_node = {KIT_NODE_FLAGS(KILN_NODE_OUTPUT, 1, "TestText", "Text", "test", "Prints a text."),
                                     KILN_ARRAY(in, text_in), KIT_PARAMS(name_params, name_param), .run = run_text};
 
+/* ---- TestRoundTrip: pictures through a VAE and back, by kiln.vae/1 ---- */
+
+static const kiln_port trip_in[] = {{.name = "pixels", .type = "IMAGE", .doc = "Pictures, or a video's frames."},
+                                    {.name = "vae", .type = "VAE", .doc = "That takes them."}};
+static const kiln_port trip_out[] = {{.name = "IMAGE", .type = "IMAGE", .doc = "What is left of them."}};
+
+static kiln_status run_trip(const kiln_call *c)
+{
+    const kiln_vae_api *vae = c->host->ability(KILN_VAE_ABILITY);
+    kiln_value *latent = NULL;
+    if (!vae) return c->host->fail(c->ctx, KILN_ERR_UNSUPPORTED, "nobody offers " KILN_VAE_ABILITY);
+    TRY(vae->encode(c, c->in[1], c->in[0], &latent));
+    kiln_status status = vae->decode(c, c->in[1], latent, &c->out[0]);
+    c->host->unref(latent);
+    return status;
+}
+
+static const kiln_node trip_node = {
+    KIT_NODE_FLAGS(KILN_NODE_PURE | KILN_NODE_REENTRANT | KILN_NODE_DEVICE | KILN_NODE_ESTIMATES, 1, "TestRoundTrip",
+                   "Round Trip", "test", "Encodes and decodes."),
+    KILN_ARRAY(in, trip_in), KILN_ARRAY(out, trip_out), .run = run_trip};
+
 KILN_PLUGIN("org.example.golden", "1.0.0", "MIT", &latent_node, &image_node, &mask_node, &tensor_node,
-            &conditioning_node, &embeds_node, &entry_node, &golden_node, &dump_node, &bytes_node, &text_node);
+            &conditioning_node, &embeds_node, &entry_node, &golden_node, &dump_node, &bytes_node, &text_node,
+            &trip_node);

@@ -77,8 +77,7 @@ static kiln_t layer(const recorder *r, int64_t number, kiln_t x)
     kiln_t value = linear(r, PART("self_attn.v_proj"), h, v->width, v->width);
     h = o->attention(r->p, q, k, value, &how);
     x = o->add(r->p, linear(r, PART("self_attn.out_proj"), h, v->width, v->width), x);
-    const kiln_weights_api *w = v->host->ability(KILN_WEIGHTS_ABILITY);
-    int64_t inner = w->find(r->w, PART("mlp.fc1.bias"), &info) == KILN_OK ? info.dim[0] : 4 * v->width;
+    int64_t inner = o->find(r->w, PART("mlp.fc1.bias"), &info) == KILN_OK ? info.dim[0] : 4 * v->width;
     h = o->act(r->p, linear(r, PART("mlp.fc1"), norm(r, PART("layer_norm2"), x), v->width, inner), KILN_ACT_QUICK_GELU);
     return o->add(r->p, linear(r, PART("mlp.fc2"), h, inner, v->width), x);
 #undef PART

@@ -1,10 +1,16 @@
 /* wan.h - the parts of this plugin: Wan 2.1 (Wan Team, Alibaba 2025), from text or from a picture to a video.
  *
- *   wan_transformer.c  the denoiser: latents [N,T,H,W,C], places on three axes, a second attention to a picture's
- * tokens wan_names.c        diffusers' names -> those of the released single files, which is what is recorded wan_vae.c
- * the autoencoder that is causal in time: at once, or a few frames after the other wan_vae_family.c   how it is found
- * and opened wan_chunks.c       nodes that encode and decode a few frames at a time, over states umt5.c             the
- * text encoder, with its tokenizer wan_nodes.c        empty videos, what an image-to-video model is given; and the
+ * wan_transformer.c  the denoiser: latents [N,T,H,W,C], places on three axes, a second attention to a picture's tokens
+ *
+ * wan_names.c        diffusers' names -> those of the released single files, which is what is recorded
+ *
+ * wan_vae.c          the autoencoder that is causal in time: at once, or in parts over states
+ *
+ * wan_vae_family.c   how it is found and opened
+ *
+ * umt5.c             the text encoder, with its tokenizer
+ *
+ * wan_nodes.c        empty videos, what an image-to-video model is given, a VAE with parts of another length; and the
  * plugin's table
  */
 #ifndef EXAMPLE_WAN_H
@@ -31,7 +37,6 @@ enum {
 
 extern const kiln_latent_format wan_latent;
 extern const kiln_model_family wan_denoiser_family, wan_autoencoder_family, umt5_family;
-extern const kiln_node wan_decode_node, wan_encode_node;
 
 /* ---- names ---- */
 
@@ -64,25 +69,13 @@ typedef struct {
     char family[160];
 } wan_vae;
 
-/* How frames go through: all at once; or the first alone and then a few at a time, what came before being kept by
- * states. Results are the same bytes. */
-typedef enum { WAN_AT_ONCE, WAN_FIRST, WAN_LATER } wan_part;
-
-typedef struct {
-    const kiln_ops *o;
-    kiln_program *p;
-    kiln_weights *w;
-    const wan_vae *m;
-} wan_recording;
-
-/* A part of a video by states: the first frame, or frames after those that went before. latent [N,t,h,w,C] -> image
- * [N,T,H,W,3] about -1..1, and back to a mean. WAN_AT_ONCE: the whole video, without states. */
-kiln_t wan_decode_part(const wan_recording *, kiln_t latent, wan_part);
-kiln_t wan_encode_part(const wan_recording *, kiln_t image, wan_part);
-
-/* The table's two functions: at once. */
+/* The table's functions: a whole video, and a part of one. */
 kiln_t wan_record_decode(const kiln_autoencoder *, const kiln_ops *, kiln_program *, kiln_weights *, kiln_t latent);
 void wan_record_encode(const kiln_autoencoder *, const kiln_ops *, kiln_program *, kiln_weights *, kiln_t image,
                        kiln_latent_distribution *out);
+kiln_t wan_record_decode_part(const kiln_autoencoder *, const kiln_ops *, kiln_program *, kiln_weights *, kiln_t latent,
+                              uint32_t part);
+void wan_record_encode_part(const kiln_autoencoder *, const kiln_ops *, kiln_program *, kiln_weights *, kiln_t image,
+                            uint32_t part, kiln_latent_distribution *out);
 
 #endif

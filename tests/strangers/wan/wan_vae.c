@@ -13,12 +13,14 @@
 
 enum { BACK = 2 };
 
+enum { WHOLE = 0, FIRST = KILN_PART_FIRST, LATER = KILN_PART_LATER }; /* what is recorded */
+
 typedef struct {
     const kiln_ops *o;
     kiln_program *p;
     kiln_weights *w;
     const wan_vae *m;
-    wan_part part;
+    uint32_t part;
     int step;         /* convolutions that look back, in the order of recording: their states' names */
     const char *side; /* "encoder" */
 } walk;
@@ -64,9 +66,9 @@ static kiln_t after_the_last(walk *s, kiln_t x, int64_t back, int64_t *missing)
 {
     char name[48];
     int64_t d[5] = {0};
-    *missing = s->part == WAN_AT_ONCE ? back : 0;
+    *missing = s->part == WHOLE ? back : 0;
     NAME(name, "%s.%d", s->side, s->step++);
-    if (s->part == WAN_AT_ONCE) return x;
+    if (s->part == WHOLE) return x;
     s->o->shape(s->p, x, d, 5);
     kiln_t state = s->o->state(s->p, name, s->o->dtype(s->p, x), DIMS(d[0], back, d[2], d[3], d[4]));
     kiln_t both = one_after(s, state, x), zero = s->o->constant_i32(s->p, (const int32_t[]){0}, DIMS(1));
@@ -150,14 +152,14 @@ static kiln_t double_frames(walk *s, kiln_t x, const char *at)
     s->o->shape(s->p, x, d, 5);
     const int64_t t = d[1], c = d[4], sizes[2] = {2 * c, c};
     kiln_conv how = {.size = sizeof how, .rank = 3};
-    kiln_t alone = s->part == WAN_AT_ONCE ? slice_frames(s, x, 0, 1) : (kiln_t){0}, y = {0};
-    if (s->part == WAN_FIRST || (s->part == WAN_AT_ONCE && t == 1)) {
+    kiln_t alone = s->part == WHOLE ? slice_frames(s, x, 0, 1) : (kiln_t){0}, y = {0};
+    if (s->part == FIRST || (s->part == WHOLE && t == 1)) {
         s->step++;
         over_time(s, (kiln_t){0}, at, sizes, &how);
         return x;
     }
-    const int64_t n = s->part == WAN_AT_ONCE ? t - 1 : t;
-    y = after_the_last(s, s->part == WAN_AT_ONCE ? slice_frames(s, x, 1, n) : x, BACK, &missing);
+    const int64_t n = s->part == WHOLE ? t - 1 : t;
+    y = after_the_last(s, s->part == WHOLE ? slice_frames(s, x, 1, n) : x, BACK, &missing);
     how.before[0] = (int32_t)missing;
     y = s->o->reshape(s->p, over_time(s, y, at, sizes, &how), DIMS(d[0] * n, d[2], d[3], 2, c));
     y = s->o->permute(s->p, y, (const uint32_t[]){0, 3, 1, 2, 4});
@@ -172,9 +174,9 @@ static kiln_t halve_frames(walk *s, kiln_t x, const char *at)
     const int64_t c = size_of(s, x, 4), t = size_of(s, x, 1), sizes[2] = {c, c};
     const kiln_conv how = {.size = sizeof how, .rank = 3, .stride = {2, 1, 1}};
     kiln_t all = after_the_last(s, x, 1, &missing), none = {0};
-    if (s->part == WAN_FIRST || (s->part == WAN_AT_ONCE && t == 1)) return over_time(s, none, at, sizes, &how), x;
+    if (s->part == FIRST || (s->part == WHOLE && t == 1)) return over_time(s, none, at, sizes, &how), x;
     kiln_t y = over_time(s, all, at, sizes, &how);
-    return s->part == WAN_AT_ONCE ? one_after(s, slice_frames(s, x, 0, 1), y) : y;
+    return s->part == WHOLE ? one_after(s, slice_frames(s, x, 0, 1), y) : y;
 }
 
 static kiln_t resample(walk *s, kiln_t x, const char *at, const wan_vae_layer *l)
@@ -240,32 +242,36 @@ static kiln_t encode(walk *s, kiln_t x)
     return convolve(s, x, "conv1", 2 * WAN_CHANNELS, 1);
 }
 
-/* ---- in parts ---- */
+/* ---- the table's functions ---- */
 
-kiln_t wan_decode_part(const wan_recording *r, kiln_t latent, wan_part part)
+static walk begin(const kiln_autoencoder *a, const kiln_ops *o, kiln_program *p, kiln_weights *w, uint32_t part)
 {
-    walk s = {.o = r->o, .p = r->p, .w = r->w, .m = r->m, .part = part};
+    return (walk){.o = o, .p = p, .w = w, .m = a->self, .part = part};
+}
+
+kiln_t wan_record_decode_part(const kiln_autoencoder *a, const kiln_ops *o, kiln_program *p, kiln_weights *w,
+                              kiln_t latent, uint32_t part)
+{
+    walk s = begin(a, o, p, w, part);
     return decode(&s, latent);
 }
 
-kiln_t wan_encode_part(const wan_recording *r, kiln_t image, wan_part part)
-{
-    walk s = {.o = r->o, .p = r->p, .w = r->w, .m = r->m, .part = part};
-    return r->o->slice(r->p, encode(&s, image), 4, 0, WAN_CHANNELS);
-}
-
-/* ---- the table's two functions ---- */
-
 kiln_t wan_record_decode(const kiln_autoencoder *a, const kiln_ops *o, kiln_program *p, kiln_weights *w, kiln_t latent)
 {
-    return wan_decode_part(&(wan_recording){o, p, w, a->self}, latent, WAN_AT_ONCE);
+    return wan_record_decode_part(a, o, p, w, latent, WHOLE);
+}
+
+void wan_record_encode_part(const kiln_autoencoder *a, const kiln_ops *o, kiln_program *p, kiln_weights *w,
+                            kiln_t image, uint32_t part, kiln_latent_distribution *out)
+{
+    walk s = begin(a, o, p, w, part);
+    kiln_t x = encode(&s, image), log_variance = o->slice(p, x, 4, WAN_CHANNELS, WAN_CHANNELS);
+    out->mean = o->slice(p, x, 4, 0, WAN_CHANNELS);
+    out->log_variance = o->map(p, "min(max(a, -30), 20)", &log_variance, 1, NULL);
 }
 
 void wan_record_encode(const kiln_autoencoder *a, const kiln_ops *o, kiln_program *p, kiln_weights *w, kiln_t image,
                        kiln_latent_distribution *out)
 {
-    walk s = {.o = o, .p = p, .w = w, .m = a->self};
-    kiln_t x = encode(&s, image), log_variance = o->slice(p, x, 4, WAN_CHANNELS, WAN_CHANNELS);
-    out->mean = o->slice(p, x, 4, 0, WAN_CHANNELS);
-    out->log_variance = o->map(p, "min(max(a, -30), 20)", &log_variance, 1, NULL);
+    wan_record_encode_part(a, o, p, w, image, WHOLE, out);
 }

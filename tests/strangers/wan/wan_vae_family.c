@@ -87,6 +87,9 @@ static void fill(wan_vae *m)
                                         .tile = &tile,
                                         .record_encode = wan_record_encode,
                                         .record_decode = wan_record_decode,
+                                        .record_encode_part = wan_record_encode_part,
+                                        .record_decode_part = wan_record_decode_part,
+                                        .part_cells = 2,
                                         .architecture = "Wan 2.1 VAE",
                                         .save = wan_save_vae};
 }
