@@ -1,4 +1,4 @@
-/* attention_decode.h - attention of one or few queries a head, which waits for memory. Layer: backend. */
+/* attention_decode.h - attention of one query a head, which waits for memory. Layer: backend. */
 #ifndef KILN_BACKEND_CPU_ATTENTION_DECODE_H
 #define KILN_BACKEND_CPU_ATTENTION_DECODE_H
 
