@@ -1,4 +1,4 @@
-/* attention_decode.c - attention of a few queries: rows of keys and values are read once, in the order in which they
+/* attention_decode.c - attention of one query a head: rows of keys and values are read once, in the order in which they
  * lie and in the type in which they are stored, by all heads. Keys are cut into chunks by their index alone, so that
  * there is work for every thread and a sum does not depend on how many keys there could be; a chunk's part is a
  * greatest score, a sum and a row for each column (a query of a head), and parts are joined in order.
@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { KEYS_OF_CHUNK = 4 * ATTEND_KEYS, COLUMNS = 16 };
+enum { KEYS_OF_CHUNK = 4 * ATTEND_KEYS };
 
 typedef struct {
     const cpu_kernel *c;
@@ -40,7 +40,8 @@ static float *part_at(const call *j, size_t index)
     return query_at(j, p->images) + index * part_floats(p);
 }
 
-typedef struct { /* a slot's: scores of a block [column][key], and of one head of k, or one query of each, [key][column]; zeros */
+typedef struct { /* a slot's: scores of a block [column][key], and of one head of k, or one query of each,
+                    [key][column]; zeros */
     float *scores, *turned, *zeros;
 } buffers;
 
@@ -105,7 +106,7 @@ static const char *row_of(const attention_view *v, const buffers *b, uint32_t op
 
 /* Some rows from `first` on; zeros from `end` on. */
 static void set_of(const attention_view *v, const buffers *b, uint32_t operand, int64_t first, int64_t end,
-                    const char **row, int64_t set)
+                   const char **row, int64_t set)
 {
     for (int64_t r = 0; r < set; r++)
         row[r] = first + r < end ? row_of(v, b, operand, first + r) : (const char *)b->zeros;
@@ -321,18 +322,15 @@ static kiln_status run(const cpu_kernel *c, const kernel_args *a, error *e)
     return tiles_run(a->pool, (size_t)(p->images * p->heads), join_tile, &j, e);
 }
 
-/* Several queries only where few columns share a key: from there on the products of attention.c are faster. */
-int attention_decode_fits(const attention_plan *p)
-{
-    return p->Tq == 1 ? p->group <= ATTEND_STRIP : p->Tq > 1 && p->columns <= COLUMNS;
-}
+/* Several queries go to attention.c, whatever their number: rows have equal bytes in every bucket of queries. */
+int attention_decode_fits(const attention_plan *p) { return p->Tq == 1 && p->group <= ATTEND_STRIP; }
 
 void attention_decode_prepare(cpu_kernel *c)
 {
     const attention_plan *p = c->plan;
     size_t parts = (size_t)p->images * chunks_of(p);
     c->body = run;
-    c->base.scratch_bytes = ((size_t)p->images * query_floats(p) + parts * part_floats(p) + cpu_slots() * slot_floats(p)) *
-                            sizeof(float);
+    c->base.scratch_bytes =
+        ((size_t)p->images * query_floats(p) + parts * part_floats(p) + cpu_slots() * slot_floats(p)) * sizeof(float);
     c->base.name = "attention:decode";
 }

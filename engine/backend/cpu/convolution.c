@@ -16,6 +16,7 @@
 #include <string.h>
 
 enum { PIXELS = 192, DEPTH = 512, CHUNK = 1024, COLUMNS = 16, TOGETHER = 8, POOLED = 8192 };
+enum { MOST_TAPS = 64, TOGETHER_CHANNELS = 256 };
 
 typedef struct {
     int64_t x[3], out[3], kernel[3], stride[3], before[3], after[3], dilation[3];
@@ -211,6 +212,49 @@ static void depthwise_result(const call *j, const tile_place *t, const int64_t a
     store_result(j, t->image, at, column, sum, n);
 }
 
+/* May DEPTHWISE_RESULTS results from `at` on be computed together? Their windows lie inside along the last dimension.
+ */
+static int is_inner(const plan *p, const int64_t at[3])
+{
+    int64_t first = at[2] * p->stride[2] - p->before[2], end = at[2] + DEPTHWISE_RESULTS;
+    int64_t last = (end - 1) * p->stride[2] - p->before[2] + (p->kernel[2] - 1) * p->dilation[2];
+    return !p->transposed && p->taps <= MOST_TAPS && end <= p->out[2] && first >= 0 && last < p->x[2];
+}
+
+/* Columns [column, column + n) of such results. */
+static void depthwise_results(const call *j, const tile_place *t, const int64_t from[3], int64_t column, int64_t n)
+{
+    const plan *p = j->p;
+    const operand_desc *x = &j->c->op.in[0];
+    int64_t first = t->image * p->x[0] * p->x[1] * p->x[2], k[3], at[3] = {from[0], from[1], from[2]};
+    float sums[DEPTHWISE_RESULTS * TOGETHER_CHANNELS];
+    const void *pixels[MOST_TAPS];
+    size_t place[MOST_TAPS], taps = 0;
+    for (int64_t tap = 0; tap < p->taps; tap++) {
+        tap_place(p, tap, k);
+        int64_t pixel = source_pixel(p, at, k);
+        if (pixel < 0) continue;
+        pixels[taps] = place_of(x, j->a->in[0], first + pixel, column);
+        place[taps++] = (size_t)(tap * p->groups + column);
+    }
+    size_t pixel_bytes = (size_t)(x->weight ? columns_of(x) : x->ld) * size_of(type_of(x));
+    j->c->k->depthwise(sums, (size_t)n, pixels, type_of(x), (size_t)p->stride[2] * pixel_bytes, j->a->in[1], place,
+                       taps, (size_t)n);
+    for (int r = 0; r < DEPTHWISE_RESULTS; r++, at[2]++) store_result(j, t->image, at, column, sums + r * n, n);
+}
+
+static void depthwise_tile(const call *j, const tile_place *t)
+{
+    const plan *p = j->p;
+    for (int64_t i = 0, done; i < t->n; i += done) {
+        int together = i + DEPTHWISE_RESULTS <= t->n && is_inner(p, t->at[i]);
+        int64_t width = together ? TOGETHER_CHANNELS : CHUNK;
+        done = together ? DEPTHWISE_RESULTS : 1;
+        for (int64_t c = 0; c < p->groups; c += width)
+            (together ? depthwise_results : depthwise_result)(j, t, t->at[i], c, min64(width, p->groups - c));
+    }
+}
+
 static kiln_status conv_tile(void *arg, size_t index, unsigned slot, error *e)
 {
     const call *j = arg;
@@ -220,8 +264,7 @@ static kiln_status conv_tile(void *arg, size_t index, unsigned slot, error *e)
     (void)e;
     for (int64_t g = 0; g < p->groups && !p->depthwise; g++)
         group_tile(j, &t, g, (float *)j->a->scratch + (int64_t)slot * p->slot_floats);
-    for (int64_t i = 0; i < t.n && p->depthwise; i++)
-        for (int64_t c = 0; c < p->groups; c += CHUNK) depthwise_result(j, &t, t.at[i], c, min64(CHUNK, p->groups - c));
+    if (p->depthwise) depthwise_tile(j, &t);
     return KILN_OK;
 }
 

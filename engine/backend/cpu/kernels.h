@@ -173,10 +173,14 @@ typedef struct cpu_kernels {
                        size_t n, size_t ahead);
     void (*value_row)(float *to, size_t ld, const float *w, size_t ldw, size_t heads, const void *v, uint32_t type,
                       size_t n);
+    /* DEPTHWISE_RESULTS results side by side, row r of them at to[r ldt]: the sum over taps t, in order, of n numbers
+     * at x[t] + r step bytes, as they are stored, times w[place[t]] and on. */
+    void (*depthwise)(float *to, size_t ldt, const void *const *x, uint32_t type, size_t step, const float *w,
+                      const size_t *place, size_t taps, size_t n);
 } cpu_kernels;
 
 enum { HALF_ADD, HALF_MUL, HALF_GEGLU }; /* x + y, x y, x gelu(y) */
-enum { ATTEND_KEY_SET = 4, ATTEND_VALUE_SET = 8, ATTEND_LINE = 32 };
+enum { DEPTHWISE_RESULTS = 8, ATTEND_KEY_SET = 4, ATTEND_VALUE_SET = 8, ATTEND_LINE = 32 };
 
 extern const cpu_kernels kernels_plain, kernels_avx2, kernels_avx512, kernels_avx512bf16;
 

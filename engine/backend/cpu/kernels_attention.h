@@ -213,9 +213,8 @@ static void key_scores_bf16(float *to, size_t ldt, const uint16_t *q, size_t ldq
 INLINE void key_row_pairs(const size_t heads, float *to, const uint16_t *q, size_t ldq, const uint16_t *k, size_t n)
 {
     vf sums[4] = {{0}};
-    UNROLL for (size_t h = 0; h < heads; h++) for (size_t i = 0; i < n; i += PAIR) sums[h] =
-        (vf)_mm512_dpbf16_ps((__m512)sums[h], (__m512bh)_mm512_loadu_si512(q + h * ldq + i),
-                             get_pairs(k + h * n + i, n - i));
+    UNROLL for (size_t h = 0; h < heads; h++) for (size_t i = 0; i < n; i += PAIR) sums[h] = (vf)_mm512_dpbf16_ps(
+        (__m512)sums[h], (__m512bh)_mm512_loadu_si512(q + h * ldq + i), get_pairs(k + h * n + i, n - i));
     if (heads == 4)
         four_sums(to, sums);
     else

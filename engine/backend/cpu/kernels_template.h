@@ -515,6 +515,7 @@ static void transpose_eights(uint16_t *dst, size_t ldd, const uint16_t *src, siz
 #include "backend/cpu/kernels_blocks.h"
 
 #include "backend/cpu/kernels_attention.h"
+#include "backend/cpu/kernels_depthwise.h"
 
 /* ---- Winograd F(4x4,3x3): Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 2015 ---- */
 
@@ -685,4 +686,5 @@ const cpu_kernels KERNELS = {
     .softmax_keys = softmax_keys,
     .value_sums = value_sums,
     .value_row = value_row,
+    .depthwise = depthwise,
 };
