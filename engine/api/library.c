@@ -2,7 +2,6 @@
  *
  * Plugins are loaded once a process and stay, so the first workflow's catalog serves those after it.
  */
-#include "api/library_extra.h"
 #include "kiln/engine.h"
 
 #include "base/array.h"
@@ -22,7 +21,6 @@ struct kiln_workflow {
     kiln_workflow_options from;
     job *job;
     set_option *set;
-    library_extra extra;
     size_t n_error; /* of the first reading */
     int is_sweep, checked;
     size_t n_row;
@@ -242,17 +240,15 @@ static kiln_status check_options(const kiln_workflow *w, const kiln_run_options 
     return KILN_OK;
 }
 
-void library_extra_set(kiln_workflow *w, const library_extra *extra) { w->extra = *extra; }
-
-static job_setting setting_of(const kiln_workflow *w, const kiln_run_options *o)
+static job_setting setting_of(const kiln_run_options *o)
 {
     return (job_setting){.mode = o->mode == KILN_RUN_DRY       ? JOB_DRY_RUN
                                  : o->mode == KILN_RUN_EXPLAIN ? JOB_EXPLAIN
                                                                : JOB_RUN,
                          .out = o->out,
-                         .file = w->extra.file,
-                         .skip_existing = w->extra.skip_existing,
-                         .json = w->extra.json,
+                         .file = o->file,
+                         .skip_existing = o->skip_existing != 0,
+                         .json = o->json != 0,
                          .device = o->device,
                          .precision = o->precision,
                          .threads = o->threads,
@@ -295,7 +291,7 @@ static void give_summary(kiln_run_summary *to, const job_summary *s, int is_swee
 static kiln_status run(kiln_workflow *w, const kiln_run_options *o, job_summary *summary, error *e)
 {
     TRY(check_options(w, o, e));
-    job_setting setting = setting_of(w, o);
+    job_setting setting = setting_of(o);
     job_rows rows = rows_of(w);
     rows.manifest = o->manifest, rows.sheet = o->sheet, rows.again = o->again != 0;
     int level = log_level();

@@ -2,7 +2,6 @@
 #include "base/log.h"
 #include "base/print.h"
 #include "base/str.h"
-#include "api/library_extra.h"
 #include "base/file.h"
 #include "base/memory_alloc.h"
 #include "cli/open_workflow.h"
@@ -298,7 +297,7 @@ static int out_is_a_folder(const char *path)
 }
 
 /* -o FILE: its folder, and the name in it. 0: said. */
-static int split_output(const char *file, char *folder, size_t capacity, library_extra *extra, kiln_run_options *how)
+static int split_output(const char *file, char *folder, size_t capacity, kiln_run_options *how)
 {
     const char *slash = strrchr(file, '/'), *name = slash ? slash + 1 : file, *dot = strrchr(name, '.');
     int n = slash ? snprintf(folder, capacity, "%.*s", slash == file ? 1 : (int)(slash - file), file)
@@ -313,7 +312,7 @@ static int split_output(const char *file, char *folder, size_t capacity, library
                                        : "it is a file's name with its ending, as picture.png; --out names a folder");
         return 0;
     }
-    how->out = folder, extra->file = name;
+    how->out = folder, how->file = name;
     return 1;
 }
 
@@ -323,7 +322,6 @@ int cmd_run(int argc, char **argv)
     workflow_arguments with = {.from = {.console = 1}};
     kiln_run_options how = {.size = sizeof how};
     kiln_message why;
-    library_extra extra = {0};
     char folder[4096];
     int status;
     if (!arguments_read(&a, &run_manual, argc, argv)) return EXIT_BAD_INPUT;
@@ -331,9 +329,9 @@ int cmd_run(int argc, char **argv)
     const char *output = argument(&a, "--output");
     if (!one_file(&a, &run_manual) || !read_options(&a, &how)) return EXIT_BAD_INPUT;
     if (!out_is_a_folder(how.out)) return EXIT_BAD_INPUT;
-    if (output && !split_output(output, folder, sizeof folder, &extra, &how)) return EXIT_BAD_INPUT;
-    extra.json = argument(&a, "--json") != NULL;
-    extra.skip_existing = argument(&a, "--skip-existing") != NULL && !output;
+    if (output && !split_output(output, folder, sizeof folder, &how)) return EXIT_BAD_INPUT;
+    how.json = argument(&a, "--json") != NULL;
+    how.skip_existing = argument(&a, "--skip-existing") != NULL && !output;
     if (how.quiet) log_level_set(KILN_LOG_ERROR);
     if (how.verbose) log_level_set(KILN_LOG_INFO);
     if (output && argument(&a, "--skip-existing") && file_exists(output)) {
@@ -348,7 +346,6 @@ int cmd_run(int argc, char **argv)
                    output);
         status = EXIT_BAD_INPUT;
     } else {
-        library_extra_set(w, &extra);
         status = run_workflow(w, &how, argument(&a, "--over") || argument(&a, "--over-file"));
     }
     kiln_workflow_close(w);

@@ -96,6 +96,9 @@ typedef struct {
      * thread, one at a time. It may call kiln_cancel() and nothing else of this header. */
     void (*on_event)(void *arg, const char *json);
     void *arg;
+    const char *file;       /* the one result goes into `out` under this name, over what has it; NULL: numbered names */
+    uint32_t skip_existing; /* 1: rows whose results are in `out` are done                                           */
+    uint32_t json;          /* 1: EXPLAIN and DRY print one JSON object                                              */
 } kiln_run_options;
 
 typedef struct {

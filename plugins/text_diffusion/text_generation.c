@@ -256,6 +256,7 @@ static kiln_status show(const generation *g)
     char *text = decoded(g->m, ids, old + now, g->request->special, &n);
     const uint64_t done = (uint64_t)(g->block * g->request->steps + g->step),
                    all = (uint64_t)(g->request->canvases * g->request->steps);
+    if (text) td_host->draft(g->c->ctx, text);
     kiln_status status = text ? td_host->progress(g->c->ctx, done, all, draft_of(text, n)) : KILN_ERR_NOMEM;
     free(ids), free(text);
     return status;

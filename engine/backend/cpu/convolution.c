@@ -213,12 +213,13 @@ static void depthwise_result(const call *j, const tile_place *t, const int64_t a
 }
 
 /* May DEPTHWISE_RESULTS results from `at` on be computed together? Their windows lie inside along the last dimension.
- */
+ * Of few taps depthwise_row() makes one after the other. */
 static int is_inner(const plan *p, const int64_t at[3])
 {
     int64_t first = at[2] * p->stride[2] - p->before[2], end = at[2] + DEPTHWISE_RESULTS;
     int64_t last = (end - 1) * p->stride[2] - p->before[2] + (p->kernel[2] - 1) * p->dilation[2];
-    return !p->transposed && p->taps <= MOST_TAPS && end <= p->out[2] && first >= 0 && last < p->x[2];
+    return !p->transposed && p->taps > TOGETHER && p->taps <= MOST_TAPS && end <= p->out[2] && first >= 0 &&
+           last < p->x[2];
 }
 
 /* Columns [column, column + n) of such results. */

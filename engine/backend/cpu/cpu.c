@@ -31,7 +31,7 @@ static struct {
     cpu_level level;
     int fast_bf16, lowered, vnni, int8_blocks;
     unsigned slots;
-    int64_t large; /* bytes of a result that is stored past the caches */
+    int64_t large;    /* bytes of a result that is stored past the caches */
     char refused[48]; /* KILN_CPU_BLOCKS, where it is neither */
 } machine;
 static pthread_once_t machine_once = PTHREAD_ONCE_INIT;

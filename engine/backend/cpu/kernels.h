@@ -93,9 +93,7 @@ typedef struct cpu_kernels {
     void (*turn_words)(uint32_t *to, size_t ldt, const uint32_t *rows, size_t ld, size_t n);
     /* 16 words: half `low` of 16 turned rows, columns 16 words apart, below half `high` of them */
     void (*pair_words)(uint32_t *to, const uint32_t *words, size_t low, size_t high);
-    /* Rows x as they are stored, f32, bf16 or f16: to[g] = the sum of q[g ldq + i] x[i], for g < m; and, up to 4 rows,
-     * to[g ld + i] += w[r ldw + g] x[r][i], row after row. */
-    void (*dots_stored)(float *to, const float *q, size_t ldq, size_t m, const void *x, uint32_t type, size_t n);
+    /* Up to 4 rows x as they are stored, f32, bf16 or f16: to[g ld + i] += w[r ldw + g] x[r][i], row after row. */
     void (*weigh_stored)(float *to, size_t ld, size_t m, const float *w, size_t ldw, const void *const *x, size_t rows,
                          uint32_t type, size_t n);
     void (*axpy)(float *to, const float *x, float w, size_t n); /* to += w x */

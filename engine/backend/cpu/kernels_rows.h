@@ -307,35 +307,6 @@ INLINE void four_sums(float *to, const vf v[4])
     to[0] = all[0], to[1] = all[2], to[2] = all[1], to[3] = all[3];
 }
 
-INLINE void dots_as(const uint32_t type, const size_t m, float *to, const float *q, size_t ldq, const void *x, size_t n)
-{
-    vf sums[SIDE_BY_SIDE] = {{0}};
-    ROWS_LOOP(n, {
-        vf v = get_as(type, x, i, left);
-        __builtin_prefetch((const char *)x + i * (type == KILN_F32 ? 4 : 2) + AHEAD);
-        UNROLL for (size_t g = 0; g < m; g++) sums[g] = VFMA(get_any(q + g * ldq + i, left), v, sums[g]);
-    });
-    if (m == SIDE_BY_SIDE) {
-        four_sums(to, sums);
-        return;
-    }
-    UNROLL for (size_t g = 0; g < m; g++) to[g] = lanes_sum(sums[g]);
-}
-INLINE void dots_all(const uint32_t type, float *to, const float *q, size_t ldq, size_t m, const void *x, size_t n)
-{
-    for (; m >= SIDE_BY_SIDE; m -= SIDE_BY_SIDE, to += SIDE_BY_SIDE, q += SIDE_BY_SIDE * ldq)
-        dots_as(type, SIDE_BY_SIDE, to, q, ldq, x, n);
-    for (; m; m--, to++, q += ldq) dots_as(type, 1, to, q, ldq, x, n);
-}
-static void dots_stored(float *to, const float *q, size_t ldq, size_t m, const void *x, uint32_t type, size_t n)
-{
-    switch (type) {
-    case KILN_F32: dots_all(KILN_F32, to, q, ldq, m, x, n); break;
-    case KILN_BF16: dots_all(KILN_BF16, to, q, ldq, m, x, n); break;
-    default: dots_all(KILN_F16, to, q, ldq, m, x, n); break;
-    }
-}
-
 INLINE void weigh_as(const uint32_t type, const size_t rows, float *to, size_t ld, size_t m, const float *w, size_t ldw,
                      const void *const *x, size_t n)
 {

@@ -638,7 +638,6 @@ const cpu_kernels KERNELS = {
     .rope_pairs = rope_pairs,
     .fold_row = fold_row,
     .find = find,
-    .dots_stored = dots_stored,
     .weigh_stored = weigh_stored,
     .shift_row = shift_row,
     .sum_rows = sum_rows,
