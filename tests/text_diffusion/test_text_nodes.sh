@@ -75,26 +75,28 @@ grep -q '"node": "one/encode".*"what": "token", "done": 0' "$work/first.events";
 run first --cache "$work/cache" --events "$work/again.events" && [ "$(line first one)" = "$(line all one)" ] && ! grep -q '"progress"' "$work/again.events"
 verdict the_same_again_computes_nothing $?
 
-# killed in the second canvas, it goes on there; every step has a draft of the text. A processor that is through before it can be killed gets more steps.
+# killed in the second canvas, it goes on there; every step has a draft of the text. Of a few seeds one writes three canvases, on any processor.
 drafts() { grep -c '"event": "draft"' "$1" 2>/dev/null; }
-for steps in 400 1600 6400; do
-    { begin; generate long "prompt: \"two shapes\", canvases: 3, steps: $steps, confidence: 0, seed: 5"; } >"$work/long.yaml"
+for seed in 5 2 4 6 8 9 10; do
+    { begin; generate long "prompt: \"two shapes\", canvases: 3, steps: 400, confidence: 0, seed: $seed"; } >"$work/long.yaml"
+    run long --no-cache --events "$work/long.events"; whole=$(line long long)
+    [ "$(drafts "$work/long.events")" -ne 1200 ] || break
+done
+[ "$(drafts "$work/long.events")" -eq 1200 ]; verdict each_step_has_a_draft $?
+for _ in 1 2 3 4 5; do
     rm -rf "$work/cut-cache" "$work/cut.events"
     "$kiln" run "$work/long.yaml" --precision f32 --plugins "$work/plugins" --models "$work/models" --out "$work/out" --cache "$work/cut-cache" --save-state 0.000001 \
         --events "$work/cut.events" >"$work/cut.txt" 2>&1 & pid=$!
     while kill -0 $pid 2>/dev/null; do
-        seen=$(drafts "$work/cut.events"); [ "${seen:-0}" -le $((steps + 50)) ] || break
+        seen=$(drafts "$work/cut.events"); [ "${seen:-0}" -lt 450 ] || break
         sleep 0.01
     done
     { kill -KILL $pid; wait $pid; } 2>/dev/null
     grep -q '^text long ' "$work/cut.txt" || break
 done
-run long --no-cache --events "$work/long.events"; whole=$(line long long)
 run long --cache "$work/cut-cache" --events "$work/rest.events"
-begun=$(sed -n "s/.*\"done\": \([0-9]*\), \"total\": $((3 * steps)).*/\1/p" "$work/rest.events" | head -n 1)
-[ -n "$whole" ] && [ "${begun:-0}" -gt $steps ] && [ "$(line long long)" = "$whole" ]; verdict killed_it_goes_on $?
-[ "${begun:-0}" -gt $steps ] || echo "  begun at step ${begun:-?}"
-[ "$(drafts "$work/long.events")" -eq $((3 * steps)) ] && [ "$(drafts "$work/rest.events")" -lt $((2 * steps)) ]; verdict each_step_has_a_draft $?
+rest=$(drafts "$work/rest.events")
+[ -n "$whole" ] && [ "$rest" -gt 0 ] && [ "$rest" -lt 800 ] && [ "$(line long long)" = "$whole" ]; verdict killed_it_goes_on $?
 draft=$(sed -n 's/.*"event": "draft".*"node": "long\/sample".*"text": "\(.*\)".*/\1/p' "$work/rest.events" | head -n 1)
 [ "${#draft}" -gt 5 ]; verdict drafts_are_events $?
 
