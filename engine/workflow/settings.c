@@ -143,11 +143,26 @@ static void put(document *d, doc_node *n, const char *input, const set_option *s
     *in = (doc_input){.name = input, .at = n->at, .value_at = n->at, .text = value, .source = raw, .here = s->here};
 }
 
-/* The last dot ends the node's name, or title. */
+/* The dot that ends the node's name, or title: names of nodes may have dots, and so may those of inputs. It is the last
+ * before which a node is called that; else the last. */
+static const char *end_of_node(const document *d, const char *name)
+{
+    const char *last = strrchr(name, '.');
+    for (const char *dot = last; dot && dot > name; dot--) {
+        char node[256];
+        if (*dot != '.') continue;
+        snprintf(node, sizeof node, "%.*s", (int)(dot - name), name);
+        for (size_t i = 0; i < d->n_node; i++)
+            if (strcmp(d->node[i].name, node) == 0 || (d->node[i].title && strcmp(d->node[i].title, node) == 0))
+                return dot;
+    }
+    return last;
+}
+
 static void set_input(document *d, const set_option *s, const char *raw, const catalog_view *catalog, changed *done,
                       size_t *n_done)
 {
-    const char *dot = strrchr(s->name, '.'), *input = dot ? dot + 1 : s->name;
+    const char *dot = end_of_node(d, s->name), *input = dot ? dot + 1 : s->name;
     char name[256];
     snprintf(name, sizeof name, "%.*s", dot ? (int)(dot - s->name) : 0, s->name);
     doc_node *n = dot ? node_named(d, s->name, name) : node_with(d, s->name, catalog);

@@ -3,8 +3,8 @@
  * defaults and ranges are ComfyUI's.
  */
 #include "kiln/model.h"
+#include "merge_nodes.h"
 #include "model_patch_nodes.h"
-#include "weight_sum.h"
 
 #include <stdlib.h>
 
@@ -43,11 +43,9 @@ static weight_factors block_factors(const void *self, const char *tensor)
     return (weight_factors){ratio, 1 - ratio};
 }
 
-typedef weight_factors factors_fn(const void *self, const char *tensor);
-
 /* ---- MODEL ---- */
 
-static kiln_status merge_models(const kiln_call *c, factors_fn *factors, const void *self)
+kiln_status merge_models(const kiln_call *c, factors_fn *factors, const void *self)
 {
     const kiln_model_api *models = c->host->ability(KILN_MODEL_ABILITY);
     const kiln_weights_api *w = c->host->ability(KILN_WEIGHTS_ABILITY);

@@ -11,5 +11,6 @@ extern const kiln_node node_self_attention_multiply, node_cross_attention_multip
     node_clip_attention_multiply; /* attention_multiply_nodes.c */
 extern const kiln_node node_model_merge_simple, node_model_merge_blocks, node_model_merge_subtract,
     node_model_merge_add, node_clip_merge_simple, node_clip_merge_subtract, node_clip_merge_add; /* merge_nodes.c */
+extern const kiln_node node_model_merge_sd1, node_model_merge_sd2, node_model_merge_sdxl;        /* merge_blocks.c */
 
 #endif

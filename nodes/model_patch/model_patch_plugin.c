@@ -8,4 +8,4 @@ KILN_PLUGIN("org.kiln.model_patch", KILN_PLUGIN_VERSION, "MIT", &node_apg, &node
             &node_self_attention_multiply, &node_cross_attention_multiply, &node_temporal_attention_multiply,
             &node_clip_attention_multiply, &node_model_merge_simple, &node_model_merge_blocks,
             &node_model_merge_subtract, &node_model_merge_add, &node_clip_merge_simple, &node_clip_merge_subtract,
-            &node_clip_merge_add);
+            &node_clip_merge_add, &node_model_merge_sd1, &node_model_merge_sd2, &node_model_merge_sdxl);

@@ -132,6 +132,21 @@ for part in input middle out; do
     unlike "merge_of_$part" "$(picture blocks)" "$plain"
     unlike "merge_of_${part}_is_not_all" "$(picture blocks)" "$(picture lora)"
 done
+side() { for i in $(seq 0 11); do printf ', %s_blocks.%d.: %s' "$1" "$i" "$2"; done; }
+every() { printf 'time_embed.: %s, label_emb.: %s%s, middle_block.0.: %s, middle_block.1.: %s, middle_block.2.: %s%s, out.: %s' "$1" "$1" "$(side input "$1")" "$1" "$1" "$1" "$(side output "$1")" "$1"; }
+merged ModelMergeSD1 "$(every 0.5)" blocks
+alike merge_of_equal_numbered_blocks "$(picture blocks)" "$(picture half)"
+merged ModelMergeSD1 "$(every 0.5 | sed -E 's/(output_blocks[^,]*|out\.): 0.5/\1: 1.0/g')" blocks
+merged ModelMergeBlocks "input: 0.5, middle: 0.5, out: 1.0" parts
+alike merge_of_numbered_blocks_on_the_way_down "$(picture blocks)" "$(picture parts)"
+for name in input_blocks.1. middle_block.1. output_blocks.0.; do # attentions, which the LoRA changes
+    merged ModelMergeSD2 "$name: 0.0" blocks
+    unlike "merge_of_$name" "$(picture blocks)" "$plain"
+done
+merged ModelMergeSD1 "" first
+alike merge_of_blocks_of_the_first_alone "$(picture first)" "$plain"
+draw set "$work/merged.yaml" --set patched.input_blocks.1.=0
+unlike an_input_with_dots_is_set "$(picture set)" "$plain"
 merged ModelMergeAdd "" added
 merged ModelMergeSubtract "multiplier: 1.0" subtracted
 unlike merge_added "$(picture added)" "$plain"
