@@ -59,7 +59,7 @@ Y
 check odd_texts_are_written [ -s "$work/odd/a\$\$b-1.50-\${x}_00001_.png" ]
 "$kiln" run "$work/odd/"*.png -q --set word=2 --set side=8 --out "$work/odd2" >"$work/stdout" 2>"$work/log"
 check odd_texts_come_back [ -s "$work/odd2/a\$\$b-2-\${x}_00001_.png" ]
-says what_decides_the_wiring_is_no_parameter_any_more "no parameter is called 'part'" "$kiln" run "$work/odd/"*.png --set part=other
+says what_decides_the_wiring_is_no_parameter_any_more "--set part: no parameter or input is called that" "$kiln" run "$work/odd/"*.png --set part=other
 
 # ---- what ComfyUI reads is still there, and pictures that have only that still run
 check comfyui_reads_its_own grep -qa 'tEXtprompt.{"model": {"inputs": {"ckpt_name": "tiny-sd1"}, "class_type": "CheckpointLoaderSimple"}' <(tr '\0' '.' <"$work/kiln_00001_.png")
@@ -67,7 +67,9 @@ printf '%s' '{"blank": {"class_type": "EmptyImage", "inputs": {"width": 16, "hei
 "$kiln" run "$work/api.json" -q --out "$work/old" >/dev/null 2>"$work/log"
 check an_api_picture_carries_the_api_form_alone [ "$(grep -ac 'kiln.{"kiln"' <(tr '\0' '.' <"$work/old/old_00001_.png"))" = 0 ]
 check a_picture_without_parameters_runs "$kiln" run "$work/old/old_00001_.png" --set blank.color=255 -q --out "$work/old2"
-says and_names_the_nodes_input "did you mean 'blank.color'?" "$kiln" run "$work/old/old_00001_.png" --set color=255
+"$kiln" run "$work/old/old_00001_.png" --set color=255 -q --out "$work/old3" >/dev/null 2>"$work/log"
+same an_inputs_name_is_enough_where_one_node_has_it "$(pixels "$work/old3/old_00001_.png")" "$(pixels "$work/old2/old_00001_.png")"
+says and_names_the_nearest_input "did you mean 'color'" "$kiln" run "$work/old/old_00001_.png" --set colr=255
 
 # ---- files: names stay as they were; they are looked for beside the picture and beside the folder it lies in
 mkdir -p "$work/flow/out"

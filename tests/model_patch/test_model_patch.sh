@@ -139,7 +139,7 @@ alike merge_of_equal_numbered_blocks "$(picture blocks)" "$(picture half)"
 merged ModelMergeSD1 "$(every 0.5 | sed -E 's/(output_blocks[^,]*|out\.): 0.5/\1: 1.0/g')" blocks
 merged ModelMergeBlocks "input: 0.5, middle: 0.5, out: 1.0" parts
 alike merge_of_numbered_blocks_on_the_way_down "$(picture blocks)" "$(picture parts)"
-for name in input_blocks.1. middle_block.1. output_blocks.0.; do # attentions, which the LoRA changes
+for name in input_blocks.1. middle_block.2. output_blocks.1.; do # which the LoRA changes, of levels of one resnet
     merged ModelMergeSD2 "$name: 0.0" blocks
     unlike "merge_of_$name" "$(picture blocks)" "$plain"
 done
