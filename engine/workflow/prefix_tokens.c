@@ -31,7 +31,8 @@ static void append_date(str *to, const char *format, size_t n)
                               t.tm_hour,        t.tm_hour,       t.tm_min,     t.tm_min,     t.tm_sec,  t.tm_sec};
     for (size_t at = 0; at < n;) {
         size_t i = 0;
-        while (i < PARTS && (strlen(part_name[i]) > n - at || strncmp(format + at, part_name[i], strlen(part_name[i])) != 0))
+        while (i < PARTS &&
+               (strlen(part_name[i]) > n - at || strncmp(format + at, part_name[i], strlen(part_name[i])) != 0))
             i++;
         if (i < PARTS)
             str_printf(to, "%0*d", (int)strlen(part_name[i]), value[i]), at += strlen(part_name[i]);

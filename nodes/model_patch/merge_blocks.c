@@ -1,4 +1,5 @@
-/* merge_blocks.c - ModelMergeSD1, ModelMergeSD2, ModelMergeSDXL: two MODELs merged with a ratio for each block of a UNet.
+/* merge_blocks.c - ModelMergeSD1, ModelMergeSD2, ModelMergeSDXL: two MODELs merged with a ratio for each block of a
+ * UNet.
  *
  * Blocks are called and counted as ldm does, which ComfyUI's inputs are named after; a set's tensors have diffusers'
  * names. A level of `layers` resnets is layers + 1 of ldm's blocks: on the way down the last one halves, on the way up

@@ -86,7 +86,7 @@ static kiln_status query_tile(void *arg, size_t index, unsigned slot, error *e)
         float *to = query_at(j, image) + (size_t)(head * p->Tq + t) * lines(p->D);
         if (in_pairs(j->c)) {
             memcpy(to, from, (size_t)p->D * sizeof(uint16_t));
-            memset((uint16_t *)to + p->D, 0, (lines(p->D) - (size_t)p->D) * sizeof(uint16_t));
+            memset((uint16_t *)(void *)to + p->D, 0, (lines(p->D) - (size_t)p->D) * sizeof(uint16_t));
             continue;
         }
         j->c->k->load(row, from, type_of(q), (size_t)p->D);
@@ -129,7 +129,7 @@ static void score_rows(const attention_view *v, const buffers *b, const float *q
         const char *row = row_of(v, b, ATTEND_K, first + i);
         float *to = b->turned + (size_t)i * heads;
         if (in_pairs(v->c))
-            v->c->k->key_row_bf16(to, (const uint16_t *)q, 2 * ldq, heads, row, D);
+            v->c->k->key_row_bf16(to, (const uint16_t *)(const void *)q, 2 * ldq, heads, row, D);
         else
             v->c->k->key_row(to, q, ldq, heads, row, type_of(&v->c->op.in[ATTEND_K]), D);
     }
@@ -150,7 +150,8 @@ static void score_sets(const attention_view *v, const buffers *b, const float *q
             const float *own = q + h * m * ldq;
             for (int r = 0; r < ATTEND_KEY_SET; r++) at[r] = row[r] + h * D * size_of(type);
             if (in_pairs(v->c))
-                v->c->k->key_scores_bf16(to, ATTEND_KEYS, (const uint16_t *)own, 2 * ldq, m, at, D, ahead);
+                v->c->k->key_scores_bf16(to, ATTEND_KEYS, (const uint16_t *)(const void *)own, 2 * ldq, m, at, D,
+                                         ahead);
             else
                 v->c->k->key_scores(to, ATTEND_KEYS, own, ldq, m, at, type, D, ahead);
         }
