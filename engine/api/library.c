@@ -274,6 +274,7 @@ static job_setting setting_of(const kiln_run_options *o)
                          .file = o->file,
                          .skip_existing = o->skip_existing != 0,
                          .json = o->json != 0,
+                         .preview_every = o->preview_every,
                          .device = o->device,
                          .precision = o->precision,
                          .threads = o->threads,

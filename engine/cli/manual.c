@@ -156,8 +156,6 @@ static const char *const environment[][2] = {
     {"KILN_PLUGIN_PATH", "folders or files to look for plugins in, ':' between"},
     {"KILN_CACHE", "the folder of kept results; off: none"},
     {"KILN_MEMORY", "how much of the device's memory to use, as 1200M or 4G"},
-    {"KILN_PREVIEW_EVERY",
-     "samplings send what they look like every so many steps, as draft events; --preview sets it"},
     {"NO_COLOR", "no colours on a terminal"},
 };
 

@@ -1,6 +1,7 @@
 /* run_preview.c - see run_preview.h. */
 #include "cli/run_preview.h"
 
+#include "base/base64.h"
 #include "base/file.h"
 #include "base/memory_alloc.h"
 #include "base/print.h"
@@ -20,41 +21,14 @@ typedef struct {
     unsigned char *rgb;
 } picture;
 
-static int digit_of(char c)
+/* Small pictures by whole numbers. 0: there is no memory. */
+static int enlarge(const unsigned char *rgb, unsigned width, unsigned height, picture *p)
 {
-    return c >= 'A' && c <= 'Z'   ? c - 'A'
-           : c >= 'a' && c <= 'z' ? c - 'a' + 26
-           : c >= '0' && c <= '9' ? c - '0' + 52
-           : c == '+'             ? 62
-           : c == '/'             ? 63
-                                  : -1;
-}
-
-/* Up to the first character that is none of base64's; returns the bytes. */
-static size_t decode(const char *from, unsigned char *to)
-{
-    size_t n = 0;
-    unsigned bits = 0, have = 0;
-    for (int d; (d = digit_of(*from)) >= 0; from++) {
-        bits = bits << 6 | (unsigned)d, have += 6;
-        if (have >= 8) have -= 8, to[n++] = (unsigned char)(bits >> have);
-    }
-    return n;
-}
-
-/* Reads "P6 WIDTH HEIGHT 255" and enlarges. 0: it is none, or there is no memory. */
-static int enlarge(const unsigned char *raw, size_t bytes, picture *p)
-{
-    unsigned width, height;
-    int header = 0;
-    if (sscanf((const char *)raw, "P6\n%u %u\n255\n%n", &width, &height, &header) != 2 || !header) return 0;
-    if (!width || !height || width > SIDE_MAX || height > SIDE_MAX || bytes < (size_t)header + 3u * width * height)
-        return 0;
     unsigned longer = width > height ? width : height, by = longer < SHOWN_SIDE ? SHOWN_SIDE / longer : 1;
     *p = (picture){width * by, height * by, mem_alloc((size_t)width * by * height * by * 3)};
     for (unsigned y = 0; p->rgb && y < p->height; y++)
         for (unsigned x = 0; x < p->width; x++)
-            memcpy(p->rgb + ((size_t)y * p->width + x) * 3, raw + header + ((size_t)(y / by) * width + x / by) * 3, 3);
+            memcpy(p->rgb + ((size_t)y * p->width + x) * 3, rgb + ((size_t)(y / by) * width + x / by) * 3, 3);
     return p->rgb != NULL;
 }
 
@@ -94,32 +68,37 @@ static void deliver(preview *p, const picture *shown)
     mem_free(bytes);
 }
 
+/* The fields of a "preview" event in the order that run/report.c writes. */
+static int read_event(const char *json, picture *p)
+{
+    const char *at = strstr(json, "\"width\": ");
+    int pixels = 0;
+    if (!at || sscanf(at, "\"width\": %u, \"height\": %u, \"rgb\": \"%n", &p->width, &p->height, &pixels) != 2 ||
+        !pixels || p->width - 1 >= SIDE_MAX || p->height - 1 >= SIDE_MAX)
+        return 0;
+    p->rgb = mem_alloc(strlen(at + pixels));
+    return p->rgb && base64_bytes(at + pixels, p->rgb) == (size_t)p->width * p->height * 3;
+}
+
 static void on_event(void *arg, const char *json)
 {
-    static const char data[] = "\"text\": \"data:image/x-portable-pixmap;base64,";
     preview *p = arg;
-    const char *at = strncmp(json, "{\"event\": \"draft\"", 17) == 0 ? strstr(json, data) : NULL;
-    if (!at) {
+    picture small = {0}, shown = {0};
+    if (strncmp(json, "{\"event\": \"preview\"", 19) != 0) {
         if (strncmp(json, "{\"event\": \"progress\"", 20) != 0) p->rows = 0; /* it may have printed lines */
         return;
     }
-    at += sizeof data - 1;
-    unsigned char *raw = mem_calloc(strlen(at) + 1, 1);
-    picture shown = {0};
-    if (raw && enlarge(raw, decode(at, raw), &shown)) deliver(p, &shown);
+    if (read_event(json, &small) && enlarge(small.rgb, small.width, small.height, &shown)) deliver(p, &shown);
     mem_free(shown.rgb);
-    mem_free(raw);
+    mem_free(small.rgb);
 }
 
 int preview_begin(preview *p, const char *path, unsigned every, kiln_run_options *how)
 {
-    char steps[16];
     size_t n = strlen(path);
     if (n < 5 || strcasecmp(path + n - 4, ".png") != 0)
         return print_text(stderr, "kiln: --preview %s: a preview is a PNG; give a name that ends in .png\n", path), 0;
-    snprintf(steps, sizeof steps, "%u", every);
-    setenv("KILN_PREVIEW_EVERY", steps, 1);
     *p = (preview){.path = path, .shows = how->quiet ? PICTURES_NONE : terminal_pictures()};
-    how->on_event = on_event, how->arg = p;
+    how->on_event = on_event, how->arg = p, how->preview_every = every;
     return 1;
 }

@@ -1,4 +1,4 @@
-/* run_preview.h - `kiln run --preview FILE`: the drafts of a sampling (plugins/sampler/preview.h) as a PNG that is
+/* run_preview.h - `kiln run --preview FILE`: the "preview" events of a sampling as a PNG that is
  * replaced whole, and on a terminal that shows pictures (kitty's protocol, or sixel), above the progress.
  */
 #ifndef KILN_CLI_RUN_PREVIEW_H

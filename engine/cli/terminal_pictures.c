@@ -1,6 +1,7 @@
 /* terminal_pictures.c - see terminal_pictures.h. Sixels have the 216 colours of a 6x6x6 cube. */
 #include "cli/terminal_pictures.h"
 
+#include "base/base64.h"
 #include "base/terminal.h"
 
 #include <fcntl.h>
@@ -75,23 +76,11 @@ int terminal_rows_of(unsigned height)
     return (int)((height + row - 1) / row);
 }
 
-static void put_base64(str *s, const unsigned char *from, size_t n)
-{
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    for (size_t i = 0; i < n; i += 3) {
-        unsigned b =
-            (unsigned)from[i] << 16 | (i + 1 < n ? (unsigned)from[i + 1] << 8 : 0) | (i + 2 < n ? from[i + 2] : 0);
-        char four[] = {digits[b >> 18 & 63], digits[b >> 12 & 63], i + 1 < n ? digits[b >> 6 & 63] : '=',
-                       i + 2 < n ? digits[b & 63] : '='};
-        str_append_n(s, four, 4);
-    }
-}
-
 /* Picture 1 is replaced; q=2: no answers; C=1: the cursor stays. */
 void picture_put_kitty(str *s, const void *png, size_t bytes, int rows)
 {
     str coded = {0};
-    put_base64(&coded, png, bytes);
+    str_base64(&coded, png, bytes);
     for (size_t at = 0; at < coded.len; at += CHUNK) {
         size_t n = coded.len - at < CHUNK ? coded.len - at : CHUNK;
         int more = at + n < coded.len;

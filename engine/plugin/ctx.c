@@ -103,6 +103,16 @@ static void host_draft(kiln_ctx *c, const char *text)
     if (text && c->env && c->env->draft) c->env->draft(c->env->arg, c->node, text);
 }
 
+static uint32_t host_preview_every(kiln_ctx *c)
+{
+    return c->env && c->env->preview && !c->env->estimate ? c->env->preview_every : 0;
+}
+
+static void host_preview(kiln_ctx *c, const uint8_t *rgb, uint32_t width, uint32_t height)
+{
+    if (rgb && width && height && host_preview_every(c)) c->env->preview(c->env->arg, c->node, rgb, width, height);
+}
+
 /* Device memory of a call; the list lies in its scratch. */
 typedef struct device_scratch {
     struct device_scratch *next;
@@ -233,6 +243,8 @@ const kiln_host engine_host = {
     .at_end = host_at_end,
     .about = host_about,
     .draft = host_draft,
+    .preview_every = host_preview_every,
+    .preview = host_preview,
 };
 
 /* ---- the call ---- */

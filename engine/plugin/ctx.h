@@ -25,6 +25,7 @@ typedef struct {
     int (*cancelled)(void *arg);
     void (*progress)(void *arg, size_t node, uint64_t done, uint64_t total, const char *what);
     void (*draft)(void *arg, size_t node, const char *text);
+    void (*preview)(void *arg, size_t node, const uint8_t *rgb, uint32_t width, uint32_t height);
     void (*file)(void *arg, size_t node, const char *path);
     const char *(*text)(void *arg, size_t node,
                         const char *name); /* "prompt", "parameters"; "": there is none, NULL: no memory */
@@ -44,9 +45,10 @@ typedef struct {
     /* Bit i: somebody takes output i of the node; NULL: all of them. */
     uint64_t (*wanted)(void *arg, size_t node);
     void *arg;
-    int validate; /* check inputs for writes and outputs for NaN: slower */
-    int headers;  /* values are only looked at (kiln inspect): no file is read whole to tell them apart */
-    int estimate; /* calls have call->estimate set: tensors have shapes and no data (kiln/plugin.h) */
+    uint32_t preview_every; /* steps; 0: `preview` is not called */
+    int validate;           /* check inputs for writes and outputs for NaN: slower */
+    int headers;            /* values are only looked at (kiln inspect): no file is read whole to tell them apart */
+    int estimate;           /* calls have call->estimate set: tensors have shapes and no data (kiln/plugin.h) */
 } call_environment;
 
 struct kiln_ctx {

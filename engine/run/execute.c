@@ -20,6 +20,11 @@ static void env_draft(void *self, size_t node, const char *text)
     report_draft(((execution *)self)->machine->report, node, text);
 }
 
+static void env_preview(void *self, size_t node, const uint8_t *rgb, uint32_t width, uint32_t height)
+{
+    report_preview(((execution *)self)->machine->report, node, rgb, width, height);
+}
+
 static void env_file(void *self, size_t node, const char *path)
 {
     execution *x = self;
@@ -82,6 +87,8 @@ static call_environment environment(execution *x, output_folder *output)
                               .cancelled = interrupt_asked,
                               .progress = env_progress,
                               .draft = env_draft,
+                              .preview = env_preview,
+                              .preview_every = x->setting->preview_every,
                               .file = env_file,
                               .text = env_text,
                               .state_load = env_state_load,

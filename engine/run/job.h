@@ -50,9 +50,10 @@ typedef struct {
     unsigned jobs;        /* nodes at once; 0: the scheduler's default */
     const char *file;     /* the one result's name in `out`; NULL: numbered names */
     int no_cache, quiet, verbose, validate, fail_fast;
-    int skip_existing; /* what is in `out` already is done (existing.h)                */
-    int json;          /* JOB_EXPLAIN and JOB_DRY_RUN print one JSON object */
-    int signals;       /* 1: the first of them asks the run to stop, the second ends the process */
+    int skip_existing;      /* what is in `out` already is done (existing.h)                */
+    int json;               /* JOB_EXPLAIN and JOB_DRY_RUN print one JSON object */
+    uint32_t preview_every; /* steps of a sampling between two previews; 0: none */
+    int signals;            /* 1: the first of them asks the run to stop, the second ends the process */
     void (*on_event)(void *arg, const char *json); /* see report.h; or NULL */
     void *arg;
 } job_setting;

@@ -1,6 +1,7 @@
 /* report.c - see report.h. */
 #include "run/report.h"
 
+#include "base/base64.h"
 #include "base/clock.h"
 #include "base/memory_alloc.h"
 #include "base/print.h"
@@ -445,6 +446,18 @@ void report_draft(report *r, size_t node, const char *text)
     node_fields(r, &fields, node);
     json_text(&fields, "text", text);
     emit(r, "draft", &fields);
+    pthread_mutex_unlock(&r->lock);
+}
+
+void report_preview(report *r, size_t node, const uint8_t *rgb, uint32_t width, uint32_t height)
+{
+    str fields = {0};
+    pthread_mutex_lock(&r->lock);
+    node_fields(r, &fields, node);
+    str_printf(&fields, ", \"width\": %u, \"height\": %u, \"rgb\": \"", width, height);
+    str_base64(&fields, rgb, (size_t)width * height * 3);
+    str_append(&fields, "\"");
+    emit(r, "preview", &fields);
     pthread_mutex_unlock(&r->lock);
 }
 

@@ -50,6 +50,8 @@ void report_row(report *r, size_t part, const row_end *end);
 void report_progress(report *r, size_t node, uint64_t done, uint64_t total, const char *what);
 /* A result as it stands: a "draft" event. */
 void report_draft(report *r, size_t node, const char *text);
+/* What it looks like: a "preview" event, height rows of width pixels of three bytes. */
+void report_preview(report *r, size_t node, const uint8_t *rgb, uint32_t width, uint32_t height);
 /* Something worth knowing about a node that is neither progress nor failure: a line when verbose, a "note" event. */
 void report_note(report *r, size_t node, const char *text);
 /* What went over the link to an asynchronous device while this node was computed: a "link" event, and a line when

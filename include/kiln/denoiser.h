@@ -38,6 +38,7 @@ typedef struct {
     /* Cells that a network takes together: height and width (and frames) have to be multiples of them, and areas are
      * widened to such. 0: 1. */
     int32_t patch, time_patch;
+    const float *rgb_bias; /* 1.1: [3], is added to what rgb makes; NULL: 0 */
 } kiln_latent_format;
 
 /* ---- noise ---- */

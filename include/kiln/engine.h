@@ -99,6 +99,7 @@ typedef struct {
     const char *file;       /* the one result goes into `out` under this name, over what has it; NULL: numbered names */
     uint32_t skip_existing; /* 1: rows whose results are in `out` are done                                           */
     uint32_t json;          /* 1: EXPLAIN and DRY print one JSON object                                              */
+    uint32_t preview_every; /* 1.1: steps of a sampling between two "preview" events; 0: none                        */
 } kiln_run_options;
 
 typedef struct {

@@ -15,12 +15,13 @@
  *
  * An UPSCALE_MODEL's input and output are both called image, [1,H,W,channels] and [1,H*scale,W*scale,out_channels], 0
  * to 1, not clamped. Its facts: scale; channels and out_channels (3); multiple (1), which the sizes of a picture are
- * brought to. Where it has stages, a list, a picture that does not fit into memory goes through them one after the
- * other, in stripes of rows: each is a map {takes, halo, rows, channels} and makes one tensor [1,H*rows/multiple,
- * W*rows/multiple,channels] of those that it takes, a list of numbers: an earlier stage's, or -1 for the picture. halo
- * is how many times `multiple` rows of the picture it reads above and below what it makes; there it may make anything.
- * The last makes the image. record() is asked for stage N alone by an entry "stage.N" of `in` without a tensor, beside
- * what it takes ("image", "made.0", ...), and gives what it makes as image.
+ * brought to; minimum (0; 1.1), the fewest pixels of a side, to which a smaller picture is padded. Where it has stages,
+ * a list, a picture that does not fit into memory goes through them one after the other, in stripes of rows: each is a
+ * map {takes, halo, rows, channels} and makes one tensor [1,H*rows/multiple, W*rows/multiple,channels] of those that it
+ * takes, a list of numbers: an earlier stage's, or -1 for the picture. halo is how many times `multiple` rows of the
+ * picture it reads above and below what it makes; there it may make anything. The last makes the image. record() is
+ * asked for stage N alone by an entry "stage.N" of `in` without a tensor, beside what it takes ("image", "made.0",
+ * ...), and gives what it makes as image.
  */
 #ifndef KILN_NETWORK_H
 #define KILN_NETWORK_H

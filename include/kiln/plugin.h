@@ -38,7 +38,7 @@ extern "C" {
  * since the first release, which is 1.0: each release that adds something (a field at the end of a struct, a function
  * at the end of a table, a value of an enum, a flag, an ability) raises it by one, and each addition says in its
  * comment which minor brought it. Nothing else ever changes. */
-#define KILN_ABI_NEWEST 0
+#define KILN_ABI_NEWEST 1
 /* The minor a plugin cannot do without: an engine that is older refuses it with a sentence. Define it before including
  * this header when you use an addition without asking; one that asks first (KILN_HAS, ability() for NULL) leaves it at
  * 0 and runs everywhere. */
@@ -306,6 +306,14 @@ typedef struct {
      * one is an event of its own ("draft", docs/workflows.md), none is left out for want of time; whoever shows runs
      * may show it. In an estimate it does nothing. */
     void (*draft)(kiln_ctx *, const char *text);
+
+    /* 1.1 [run] How many steps lie between two previews that the run asks for; 0: it asks for none, and making one
+     * would be wasted. */
+    uint32_t (*preview_every)(kiln_ctx *);
+
+    /* 1.1 [run] What a result looks like while it is made: height rows of width pixels, three bytes of sRGB each, from
+     * the top left; copied. An event of its own ("preview", docs/workflows.md). Nothing where preview_every() is 0. */
+    void (*preview)(kiln_ctx *, const uint8_t *rgb, uint32_t width, uint32_t height);
 } kiln_host;
 
 /* The arguments of one run(). */

@@ -1,8 +1,9 @@
-/* preview.h - what a sampling looks like so far, as a draft: a small picture of the latent's colours, a data: URI.
+/* preview.h - what a sampling looks like so far, a small picture of the latent's colours.
  *
- * A colour is linear in a latent's cell: model space times kiln_latent_format.rgb, or vae/latent_rgb.json of the model
+ * A colour is linear in a latent's cell: model space times kiln_latent_format.rgb plus rgb_bias, or vae/latent_rgb.json
+ * of the model
  * ({"factors": [[r, g, b] a channel], "bias": [r, g, b]}), -1..1. Of a batch the first picture, of a video the middle
- * frame. KILN_PREVIEW_EVERY=N in the environment asks for one every N steps; without it nothing is done.
+ * frame.
  */
 #ifndef KILN_SAMPLER_PREVIEW_H
 #define KILN_SAMPLER_PREVIEW_H
@@ -11,13 +12,13 @@
 #include "latent_space.h"
 
 typedef struct {
-    uint64_t every; /* 0: none */
+    uint32_t every; /* steps; 0: none */
     int has_colours;
     float factor[64][3], bias[3];
     float *latent; /* on the host */
     size_t capacity;
-    char *text;
-    size_t text_capacity;
+    uint8_t *rgb;
+    size_t rgb_capacity;
 } preview;
 
 /* Of a model without colours there is none. */

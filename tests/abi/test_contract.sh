@@ -49,10 +49,11 @@ finds a_constant_that_changed 1 'constant KILN_OPS_ABILITY' ops.h 's|"kiln.ops/1
 finds a_new_struct_without_a_size 1 'struct kiln_new is new and does not begin with' value.h 's/^#define KILN_VALUE_ABILITY.*/&\ntypedef struct { int a; } kiln_new;/'
 
 # ---- what may be done: counted it is fine, uncounted it is said
-grown='s/^(    void \(\*draft\)\(kiln_ctx.*)$/\1\n    void (*later)(int level);/'
+next=$(($(sed -n 's/^#define KILN_ABI_NEWEST //p' "$KILN_ROOT/include/kiln/plugin.h") + 1))
+grown='s/^(    void \(\*preview\)\(kiln_ctx.*)$/\1\n    void (*later)(int level);/'
 finds growth_that_is_not_counted 2 'added: kiln_host.later' plugin.h "$grown"
-finds growth_that_is_counted 0 'added: kiln_host.later' plugin.h "$grown;s/^#define KILN_ABI_NEWEST .*/#define KILN_ABI_NEWEST 1/"
-finds a_new_value_that_is_counted 0 'added: KILN_LOG_TRACE' plugin.h 's/KILN_LOG_DEBUG \}/KILN_LOG_DEBUG, KILN_LOG_TRACE }/;s/^#define KILN_ABI_NEWEST .*/#define KILN_ABI_NEWEST 1/'
+finds growth_that_is_counted 0 'added: kiln_host.later' plugin.h "$grown;s/^#define KILN_ABI_NEWEST .*/#define KILN_ABI_NEWEST $next/"
+finds a_new_value_that_is_counted 0 'added: KILN_LOG_TRACE' plugin.h "s/KILN_LOG_DEBUG \}/KILN_LOG_DEBUG, KILN_LOG_TRACE }/;s/^#define KILN_ABI_NEWEST .*/#define KILN_ABI_NEWEST $next/"
 finds a_limit_may_rise 0 '' plugin.h 's/^#define KILN_MAX_RANK 8/#define KILN_MAX_RANK 12/'
 
 # ---- a frozen contract is not archived anew with what changed in it; a newer major may be

@@ -1,15 +1,15 @@
-# test_preview.sh - what a sampling looks like so far: a PNG that is replaced whole, drafts as events, and pictures on terminals that show them.
+# test_preview.sh - what a sampling looks like so far: a PNG that is replaced whole, events, and pictures on terminals that show them.
 . "$KILN_ROOT/tests/cli/head.sh"
 draw() { "$kiln" run workflows/txt2img.yaml --set steps=6 "$@"; }
 expect without 0 "kiln_00001_.png" draw -q --out "$work/plain"
 expect with 0 "kiln_00001_.png" draw -q --out "$work/seen" --preview "$work/p.png" --events "$work/events"
 check the_picture_is_the_same cmp "$work/plain/kiln_00001_.png" "$work/seen/kiln_00001_.png"
 check a_png [ "$(head -c 8 "$work/p.png" | od -An -tx1 | tr -d ' \n')" = 89504e470d0a1a0a ]
-check a_draft_a_step [ "$(grep -c '^{"event": "draft".*data:image/x-portable-pixmap;base64,' "$work/events")" = 6 ]
+check an_event_a_step [ "$(grep -c '^{"event": "preview".*"width": [0-9]*, "height": [0-9]*, "rgb": "[A-Za-z0-9+/]' "$work/events")" = 6 ]
 expect every_fourth 0 "" draw -q --out "$work/seen" --preview "$work/p4.png" --preview-every 4 --events "$work/events"
-check and_the_last [ "$(grep -c '^{"event": "draft"' "$work/events")" = 2 ]
-expect no_drafts_without_it 0 "" draw -q --out "$work/seen" --events "$work/events"
-check none [ "$(grep -c '^{"event": "draft"' "$work/events")" = 0 ]
+check and_the_last [ "$(grep -c '^{"event": "preview"' "$work/events")" = 2 ]
+expect no_events_without_it 0 "" draw -q --out "$work/seen" --events "$work/events"
+check none [ "$(grep -c '^{"event": "preview"' "$work/events")" = 0 ]
 expect no_rest_of_a_write 0 "" bash -c "! ls '$work' | grep -F tmp"
 expect a_folder_that_is_not_there 0 "warning: --preview: " draw -q --out "$work/seen" --preview "$work/nowhere/p.png"
 check said_once [ "$(grep -c 'warning: --preview' "$work/log")" = 1 ]

@@ -66,8 +66,8 @@ first = kiln.events(flow, set=steps, options={"out": "two"}); next(first)
 try: kiln.run(flow); ok("one_at_a_time", False)
 except kiln.Error as e: ok("one_at_a_time", "one workflow at a time" in str(e), e)
 first.close()
-os.environ["KILN_PREVIEW_EVERY"] = "2"
-ok("previews", any(e.get("text", "").startswith("data:image/") for e in kiln.events(flow, set=steps, options={"out": "py"})))
+shown = [e["rgb"] for e in kiln.events(flow, set=steps, options={"out": "py", "preview_every": 2}) if e["event"] == "preview"]
+ok("previews", shown and all(len(set(bytes(p))) > 10 and getattr(p, "shape", (0, 0, 3))[2] == 3 for p in shown), len(shown))
 P
 python3 does.py >does.txt 2>&1; cat does.txt; grep -q '^ok previews' does.txt || { echo "FAIL python_ran_to_the_end"; status=1; }
 ! grep -q '^FAIL' does.txt || status=1

@@ -10,6 +10,7 @@
 Keywords are the workflow's parameters (`kiln params FILE`); `set={"sampler.steps": 4}` reaches inputs of nodes. One
 workflow runs at a time in a process. Ctrl-C stops it within a step.
 """
+import base64
 import json
 import os
 import queue
@@ -57,6 +58,16 @@ class Result:
         return [_picture(p) for p in self.files if p.lower().endswith((".png", ".jpg", ".jpeg", ".webp"))]
 
 
+def _pixels(event):
+    """A numpy array [height, width, 3]; bytes where there is no numpy."""
+    data = base64.b64decode(event["rgb"])
+    try:
+        import numpy
+    except ImportError:
+        return data
+    return numpy.frombuffer(data, numpy.uint8).reshape(event["height"], event["width"], 3)
+
+
 def _picture(path):
     with open(path, "rb") as f:
         data = f.read()
@@ -86,7 +97,7 @@ def _text(value):
 
 
 _NUMBERS = {"threads", "jobs", "memory", "cache_limit", "state_seconds", "no_cache", "fail_fast", "validate", "again",
-            "skip_existing"}
+            "skip_existing", "preview_every"}
 _TEXTS = {"out", "device", "precision", "cache", "manifest", "sheet", "events", "trace", "file"}
 
 
@@ -119,6 +130,8 @@ class _Job:
             self.result.files.append(event["path"])
         if event["event"] == "row_done":
             self.result.rows.append(event)
+        if event["event"] == "preview":
+            event["rgb"] = _pixels(event)
         self.told.put(event)
 
     def work(self, only_check):

@@ -68,6 +68,7 @@ class RunOptions(ctypes.Structure):
         ("file", ctypes.c_char_p),
         ("skip_existing", ctypes.c_uint32),
         ("json", ctypes.c_uint32),
+        ("preview_every", ctypes.c_uint32),
     ]
 
 

@@ -1,4 +1,4 @@
-/* base64.c - bytes in text, as tokenizer.json and tekken.json have them. */
+/* base64_decode.c - bytes in text, as tokenizer.json and tekken.json have them. */
 #include "sources.h"
 
 static int digit(char c)
