@@ -244,6 +244,15 @@ static void find_names(arena *a, const file_root *root, size_t n_root, const cha
     }
 }
 
+void file_roots_names(const file_roots *r, arena *a, const char *kind, void (*fn)(void *arg, const char *name),
+                      void *arg)
+{
+    int is_input = strcmp(kind, "input") == 0;
+    names_found found = {.n = 0};
+    find_names(a, is_input ? r->input : r->model, is_input ? r->n_input : r->n_model, kind, &found);
+    for (size_t i = 0; i < found.n; i++) fn(arg, found.name[i]);
+}
+
 /* Where a file of this kind would be found: in a root that is not kiln's own. NULL: there is none. */
 static const char *place_for(arena *a, const file_roots *r, const char *kind)
 {
