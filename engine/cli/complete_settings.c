@@ -42,7 +42,8 @@ static void put_models(const arguments *a, const char *path, const char *kind)
     arena memory = {0};
     error e = {0};
     file_roots *r = mem_calloc(1, sizeof *r);
-    if (r && strcmp(kind, "input") != 0 && file_roots_find(r, &memory, path, argument(a, "--models"), NULL, &e) == KILN_OK) {
+    if (r && strcmp(kind, "input") != 0 &&
+        file_roots_find(r, &memory, path, argument(a, "--models"), NULL, &e) == KILN_OK) {
         file_roots_names(r, &memory, kind, put_value, NULL);
         model_alias_each(&memory, put_alias, NULL);
     }
@@ -74,7 +75,8 @@ int complete_settings(const arguments *a, const char *file, const char *name)
     error e = {0};
     size_t faults = 0;
     take_shipped(&file, shipped);
-    job *j = job_open(&(job_source){.path = file, .plugins = argument(a, "--plugins"), .line = ignore_line}, &faults, &e);
+    job *j =
+        job_open(&(job_source){.path = file, .plugins = argument(a, "--plugins"), .line = ignore_line}, &faults, &e);
     if (!j) return print_text(stderr, "kiln: error: %s\n", e.message), EXIT_BAD_INPUT;
     wanted w = {.name = name};
     settable_params(job_workflow(j), name ? keep_row : put_name, &w);
