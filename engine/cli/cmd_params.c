@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "cli/command.h"
 #include "cli/open_catalog.h"
+#include "cli/open_workflow.h"
 #include "cli/settable.h"
 #include "param/param_text.h"
 #include "plugin/abilities.h"
@@ -97,6 +98,7 @@ int cmd_params(int argc, char **argv)
         return EXIT_BAD_INPUT;
     }
     take_shipped(&a.operand[0], shipped);
+    if (!workflow_is_there(a.operand[0])) return EXIT_BAD_INPUT;
     job *j = job_open(&(job_source){.path = a.operand[0], .plugins = argument(&a, "--plugins"), .line = ignore_line},
                       &faults, &e);
     if (!j) return print_text(stderr, "kiln: error: %s\n", e.message), EXIT_BAD_INPUT;

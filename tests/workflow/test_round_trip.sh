@@ -17,8 +17,10 @@ pictures() { # FOLDER: the pixels of all, in no order
 }
 to() { "$kiln" convert "$1" -o "$2" 2>>"$work/log"; }
 
-ways=(plain reroutes setget subgraph nested) n=0
-for file in workflows/*.yaml; do
+ways=(plain reroutes setget subgraph nested) n=0 files=(workflows/*.yaml) least=20
+# A sanitizer's build is ten times as slow: one workflow for each way.
+case $KILN_BUILD in *-address | *-undefined | *-thread) files=(workflows/{txt2img,batch,lora,inpaint,several}.yaml) least=5 ;; esac
+for file in "${files[@]}"; do
     name=$(basename "$file" .yaml) at="$work/$(basename "$file" .yaml)" wrong=""
     # Three wait for a picture of their user's.
     from=("${from[@]:0:4}"); case $name in img2img | inpaint | outpaint) from+=(--set image=pictures/shapes.png) ;; esac
@@ -37,7 +39,13 @@ for file in workflows/*.yaml; do
         "$kiln" run "$at.$way.json" "${from[@]}" -q --cache "$work/kept" --out "$at.saved" >"$work/stdout" 2>"$work/log" &&
         "$kiln" run "$at.$way.api.json" "${from[@]}" -q --cache "$work/kept" --out "$at.back" >"$work/stdout" 2>"$work/log"
     verdict "draws_${name}_$way" $?
+    # What a picture carries, taken out as kiln's own form; nodes on which it does not depend are not in it.
+    picture=$(find "$at.drawn" -name '*.png' | sort | head -n 1)
+    if [ -n "$picture" ] && to "$picture" "$at.taken.yaml"; then
+        keys "$at.taken.yaml" >"$at.taken.keys"
+        [ -s "$at.taken.keys" ] && [ -z "$(comm -23 "$at.taken.keys" "$at.keys")" ]; verdict "taken_out_of_its_picture_$name" $?
+    fi
     same "same_pictures_$name" "$(pictures "$at.saved"; pictures "$at.back")" "$(pictures "$at.drawn"; pictures "$at.drawn")"
 done
-check there_were_workflows [ "$n" -ge 20 ]
+check there_were_workflows [ "$n" -ge $least ]
 exit "$status"
