@@ -241,7 +241,8 @@ static void say_interrupted(const char *done, int is_kept, const char *again)
     if (!is_kept)
         print_text(stderr, "kiln: interrupted; %s; nothing of it was kept (--no-cache)\n", done);
     else
-        print_text(stderr, "kiln: interrupted; %s; that is kept, and this goes on from there:\n  %s\n", done,
+        print_text(stderr, "kiln: interrupted; %s; that is kept, and this goes on from there%s:\n  %s\n", done,
+                   again && strstr(again, "=random") ? ", with the seed above in the place of `random`" : "",
                    again ? again : "the same command");
 }
 

@@ -88,6 +88,9 @@ static kiln_status draw_seeds(job *j, const catalog_view *view, document_source 
     if (!j->entropy && getrandom(&j->entropy, sizeof j->entropy, 0) != sizeof j->entropy)
         return error_set(e, KILN_ERR_IO, "no random numbers: %s", strerror(errno));
     size_t n = j->unchecked ? 0 : random_seeds_find(&r->doc, view, j->entropy, &memory, drawn);
+    int first = !j->drawn.len;
+    for (size_t i = 0; first && i < n; i++)
+        str_printf(&j->drawn, "%s%s=%s", i ? ", " : "", drawn[i].name, drawn[i].value);
     set_option *all = n ? mem_calloc(from.n_set + n, sizeof *all) : NULL;
     kiln_status status = n && !all ? error_set(e, KILN_ERR_NOMEM, "out of memory") : KILN_OK;
     if (all) {
@@ -214,6 +217,7 @@ void job_close(job *j)
     if (!j->keeps_catalog) catalog_close(j->catalog);
     arena_free(&j->memory);
     mem_free(j->text);
+    str_free(&j->drawn);
     mem_free(j);
 }
 
