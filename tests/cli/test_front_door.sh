@@ -88,6 +88,11 @@ expect no_token 0 "" "$kiln" check flow.yaml --set 'prefix=100%_and_50%'
 expect skip 0 "2 done; " "$kiln" run flow.yaml --no-cache --out skip --set prefix=w%empty.width% --over width=16,24
 rm skip/manifest.jsonl skip/w24_00001_.png
 expect skip_what_is_there 0 "1 done, 1 done before" "$kiln" run flow.yaml --no-cache --out skip --set prefix=w%empty.width% --over width=16,24 --skip-existing
+expect skip_in_folders_of_names 0 "2 done; " "$kiln" run flow.yaml --no-cache --out 'sk[i]p' --set 'prefix=%year%/w%empty.width%' --over width=16,24
+rm -f sk*/manifest.jsonl "sk[i]p/$(date +%Y)/w16_00001_.png"
+expect skip_what_is_in_them 0 "1 done, 1 done before" "$kiln" run flow.yaml --no-cache --out 'sk[i]p' --set 'prefix=%year%/w%empty.width%' --over width=16,24 --skip-existing
+touch skip/w1_00001_.png skip/w160_00001_.png skip/w16_x_.png && rm -f skip/w16_00001_.png
+expect skip_by_whole_names 0 "1 done, 1 done before" "$kiln" run flow.yaml --no-cache --out skip --set prefix=w%empty.width% --over width=16,24 --skip-existing
 expect skip_without_names 2 "several rows write files of the same name" "$kiln" run flow.yaml --no-cache --out skip --over width=16,24 --skip-existing
 expect skip_a_single_run 0 "skip/w16_00001_.png is there; nothing was run" "$kiln" run flow.yaml --no-cache --out skip --set prefix=w16 --skip-existing
 
