@@ -24,6 +24,7 @@ done
 if command -v groff >/dev/null; then
     faults=$(for page in "$work"/*.1; do groff -man -Tutf8 -ww -z "$page" 2>&1; done)
     same groff_finds_no_fault "$faults" ""
+    same pages_fit_80_columns "$(for page in "$work"/*.1; do groff -man -rLL=78n -Tascii -P-cbou "$page" | awk 'length($0) > 80'; done)" ""
     groff -man -Tascii -P-cbou "$work/kiln-run.1" >"$work/run.txt"
     check a_page_reads_as_text grep -q -- '--over-file FILE' "$work/run.txt"
     check and_keeps_hyphens_and_examples grep -qF "kiln run workflows/txt2img.yaml --set seed=7 --out pictures" "$work/run.txt"
