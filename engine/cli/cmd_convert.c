@@ -6,7 +6,6 @@
 #include "cli/open_workflow.h"
 #include "run/job.h"
 #include "workflow/convert.h"
-#include "workflow/picture_text.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -53,10 +52,10 @@ static int write_out(const char *text, const char *path)
     return EXIT_RUN_FAILED;
 }
 
-/* It is what is asked for already; of a picture it is taken out. */
+/* It is what is asked for already. Pictures carry it as JSON. */
 static int is_done(const document *d, int api)
 {
-    if (api || d->api_format || picture_text_is_picture(d->path)) return 0;
+    if (api || d->api_format || d->is_json) return 0;
     print_text(stderr, "kiln: %s is in kiln's own form; -o x.json writes ComfyUI's API form of it\n", d->path);
     return 1;
 }

@@ -41,6 +41,20 @@ static void read_sweep(const arguments *a, const char **over, kiln_workflow_opti
     from->over_file = argument(a, "--over-file");
 }
 
+/* What reads standard input: only one can. 0: said. */
+static int reads_input_once(const kiln_workflow_options *from)
+{
+    int workflow = strcmp(from->path, "-") == 0, rows = from->over_file && strcmp(from->over_file, "-") == 0;
+    for (size_t i = 0; i < from->n_over; i++)
+        for (const char *at = from->over[i]; (at = strstr(at, "@-")); at++)
+            rows += (at[-(at > from->over[i])] == '=' || at[-(at > from->over[i])] == ',') && (!at[2] || at[2] == ',');
+    if (workflow && rows)
+        print_text(stderr, "kiln: standard input cannot be the workflow and the rows; give one of them as a file\n");
+    else if (rows > 1)
+        print_text(stderr, "kiln: standard input can be read once; give the others of %d as files\n", rows);
+    return workflow + rows <= 1;
+}
+
 /* The file of the nearest name in the folder where it was looked for, or below workflows/ among those that kiln ships.
  */
 static const char *nearest_file(const char *path, const char *shipped_folder, char near[SHIPPED_PATH_MAX])
@@ -131,10 +145,7 @@ kiln_workflow *open_workflow(const arguments *a, const char *path, workflow_argu
     *status = EXIT_BAD_INPUT;
     why->size = sizeof *why;
     read_sweep(a, with->over, from);
-    if (from->over_file && strcmp(from->over_file, "-") == 0 && strcmp(path, "-") == 0) {
-        print_text(stderr, "kiln: standard input cannot be the workflow and the rows; give one of them as a file\n");
-        return NULL;
-    }
+    if (!reads_input_once(from)) return NULL;
     take_shipped(&from->path, with->shipped);
     if (from->console && !workflow_is_there(from->path)) return NULL;
     kiln_workflow *w = kiln_workflow_open(from, why);

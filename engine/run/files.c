@@ -98,6 +98,12 @@ static int leaves_root(const char *name)
     return 0;
 }
 
+static int is_pipe(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode));
+}
+
 static int exists(const char *path) { return path && (file_exists(path) || folder_exists(path)); }
 
 /* Folders of one kind have had several names; files lie in either. */
@@ -328,6 +334,10 @@ const char *file_roots_resolve(const file_roots *r, arena *a, const char *kind, 
     const file_root *root = is_input ? r->input : r->model;
     size_t n = is_input ? r->n_input : r->n_model;
     if (!name[0]) return error_set(e, KILN_ERR_INVALID, "no file is named"), NULL;
+    if (name[0] == '/' && is_pipe(name))
+        return error_set(e, KILN_ERR_INVALID,
+                         "'%.300s' is a pipe, and the file is read more than once; write it to a file first", name),
+               NULL;
     if (name[0] == '/')
         return exists(name) ? arena_strdup(a, name) : (error_set(e, KILN_ERR_INVALID, "no file '%.300s'", name), NULL);
     if (leaves_root(name))

@@ -53,6 +53,15 @@ expect nothing_on_standard_input 2 "the file is empty" bash -c "'$kiln' check - 
 expect standard_input_twice 2 "standard input cannot be the workflow and the rows" bash -c "'$kiln' run - --over-file - <flow.yaml"
 expect an_endless_pipe_ends 2 "more bytes than the limit" bash -c "'$kiln' check <(cat /dev/zero)"
 
+expect a_picture_from_a_pipe 0 "" bash -c "cat out/k_00001_.png | '$kiln' run - --no-cache -q --out out --set height=24"
+expect a_picture_from_a_substitution 0 "nodes, no faults" bash -c "'$kiln' check <(cat out/k_00001_.png)"
+expect a_picture_from_a_pipe_as_yaml 0 "params:" bash -c "cat out/k_00001_.png | '$kiln' convert -"
+expect a_cut_picture_from_a_pipe 2 "-: " bash -c "head -c 60 out/k_00001_.png | '$kiln' check -"
+expect a_file_of_a_pipe_is_said 2 "is a pipe, and the file is read more than once; write it to a file first" bash -c "'$kiln' run load.yaml --no-cache -q --set image=<(cat out/k_00001_.png)"
+expect a_file_as_standard_input 0 "" bash -c "'$kiln' run load.yaml --no-cache -q --out stdin --set image=/dev/stdin <out/k_00001_.png"
+expect rows_and_rows_from_standard_input 2 "standard input can be read once; give the others of 2 as files" bash -c "'$kiln' run flow.yaml --over height=@- --over-file - <<<16"
+expect a_configuration_from_a_substitution 2 "/dev/fd/" bash -c "KILN_CONFIG=<(echo 'nonsense: 1') '$kiln' check flow.yaml"
+
 # ---- patterns of files, and paths of the command line
 mkdir -p in/deep other; for n in a b; do cp out/k_00001_.png in/$n.png; done
 expect pattern 0 "2 rows: 2 done" "$kiln" run load.yaml --no-cache --out got --over 'image=in/*.png'
