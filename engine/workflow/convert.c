@@ -91,7 +91,7 @@ static const kiln_param *param_of(const kiln_node *row, const char *name)
 static int is_number(const char *text)
 {
     double v;
-    return str_to_double(text, strlen(text), &v) && (text[0] == '-' || (text[0] >= '0' && text[0] <= '9'));
+    return str_to_double(text, strlen(text), &v) && strchr("+-.0123456789", text[0]);
 }
 
 /* A word that YAML reads as a text, and that a reader takes for one. */
