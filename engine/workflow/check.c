@@ -566,7 +566,8 @@ static void mark_needed(checker *k)
     }
     if (outputs == 0) {
         document_fault(k->doc, w->n ? w->node[0].doc->at : (place){.line = 1, .column = 1}, NULL,
-                       "no node writes anything; add one like SaveImage");
+                       "no node writes anything; add one like SaveImage%s",
+                       k->doc->from_editor ? " (muted and bypassed nodes are left out)" : "");
         return;
     }
     warn_of_unneeded(k);
