@@ -67,7 +67,7 @@ fault of_another_command "there is no option 'over' of this command" 'cache: {ov
 config 'quiet: yes'; expect a_flag 2 "config.yaml:1:8: error: quiet: it is true or false" flow
 config 'threads: [1, 2]'; expect a_list_of_one_value 2 "threads: it takes one value" flow
 config 'threads: lots'; expect a_value_that_is_wrong 2 "--threads lots: it is a number from 1" flow
-fault a_folder_that_is_not_there "models: there is no folder '/nowhere'" 'models: [/nowhere]'
+fault a_folder_that_is_not_there "models: there is no folder '$work/nowhere'" "models: [$work/nowhere]"
 fault no_map "it is a map of options to values" '[a, b]'
 fault no_yaml "config.yaml:1:" 'a: b: c'
 fault aliases_that_are_none "aliases: it is a map" 'aliases: x'
