@@ -24,7 +24,8 @@ static void put_name(void *arg, const settable *one)
     if (strchr(one->name, '=')) return; /* --set ends the name there */
     print_text(stdout, "%s", one->name);
     print_raw(stdout, "\t");
-    print_text(stdout, "%s%s%.60s\n", one->help ? one->help : "", one->help ? "; now " : "now ", one->value);
+    print_text(stdout, "%s%s%.60s\n", one->help ? one->help : "", one->help ? "; now " : "now ",
+               *one->value ? one->value : "empty");
 }
 
 static void keep_row(void *arg, const settable *one)
