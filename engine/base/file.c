@@ -235,6 +235,7 @@ kiln_status folder_make(const char *path, error *e)
     ok = ok && (mkdir(copy, 0777) == 0 || (errno == EEXIST && folder_exists(path)));
     int failed = errno;
     mem_free(copy);
+    if (!ok && failed == EEXIST) return error_set(e, KILN_ERR_IO, "%s: this is a file and no folder", path);
     return ok ? KILN_OK : error_set(e, KILN_ERR_IO, "%s: cannot make the folder: %s", path, strerror(failed));
 }
 

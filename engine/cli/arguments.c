@@ -24,26 +24,51 @@ static const option *find_letter(const manual *m, char letter)
 
 static const char *option_name(void *arg, size_t i) { return ((const manual *)arg)->options[i].name; }
 
-/* `--seed 3` where there is a --set. */
+/* What people give as options, here or in other programs, and is a value of the workflow. */
+static const struct {
+    const char *option, *set; /* set: another name, or how it is said */
+} settings[] = {
+    {"seed", NULL},
+    {"prompt", NULL},
+    {"negative", NULL},
+    {"steps", NULL},
+    {"cfg", NULL},
+    {"width", NULL},
+    {"height", NULL},
+    {"sampler", NULL},
+    {"sampler_name", NULL},
+    {"scheduler", NULL},
+    {"denoise", NULL},
+    {"batch_size", NULL},
+    {"ckpt_name", NULL},
+    {"strength", NULL},
+    {"batch", "batch_size"},
+    {"batch-size", "batch_size"},
+    {"negative-prompt", "negative"},
+    {"negative_prompt", "negative"},
+    {"cfg-scale", "cfg"},
+    {"ckpt", "ckpt_name"},
+    {"size", "width=VALUE --set height"},
+};
+
+/* `--seed 3` where there is a --set. 1: said. */
 static int say_setting(const char *text)
 {
     const char *name = text + 2, *value = strchr(name, '=');
-    size_t n = value ? (size_t)(value - name) : strlen(name);
-    print_text(stderr, "kiln: there is no option '%.*s'; a value of the workflow is set so: --set %.*s=%s\n",
-               (int)n + 2, text, (int)n, name, value ? value + 1 : "VALUE");
+    size_t n = strncmp(text, "--", 2) != 0 ? 0 : value ? (size_t)(value - name) : strlen(name);
+    for (size_t i = 0; n && i < sizeof settings / sizeof settings[0]; i++) {
+        const char *set = settings[i].set ? settings[i].set : settings[i].option;
+        if (strlen(settings[i].option) != n || strncmp(settings[i].option, name, n) != 0) continue;
+        print_text(stderr, "kiln: there is no option '%.*s'; a value of the workflow is set so: --set %s=%s\n",
+                   (int)n + 2, text, set, value && !strchr(set, '=') ? value + 1 : "VALUE");
+        return 1;
+    }
     return 0;
 }
 
 static int unknown(const manual *m, const char *text)
 {
-    static const char *const settings[] = {"seed",    "prompt",     "negative",  "steps",        "cfg",
-                                           "width",   "height",     "sampler",   "sampler_name", "scheduler",
-                                           "denoise", "batch_size", "ckpt_name", "strength"};
-    size_t length = strcspn(text, "=");
-    for (size_t i = 0; i < sizeof settings / sizeof settings[0] && find(m, "--set", 5); i++)
-        if (length > 2 && text[1] == '-' && strlen(settings[i]) == length - 2 &&
-            strncmp(text + 2, settings[i], length - 2) == 0)
-            return say_setting(text);
+    if (find(m, "--set", 5) && say_setting(text)) return 0;
     const char *near = nearest_name(text, option_name, m->n_options, (void *)(size_t)m);
     print_text(stderr, "kiln: unknown option '%s'%s%s%s\n", text, near ? "; did you mean '" : "; see --help",
                near ? near : "", near ? "'?" : "");

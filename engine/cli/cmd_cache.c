@@ -26,12 +26,12 @@ const manual manual_cache = {
     .usage = "kiln cache ls|show KEY|stat|gc|verify|clear [options]",
     .about = "Shows and maintains the results that `kiln run` keeps between runs.\n\n"
              "  ls        list the results\n"
-             "  show KEY  everything known about one result; the beginning of its key is\n"
-             "            enough (`kiln run --explain` prints keys)\n"
+             "  show KEY  everything known about one result; the beginning of its key\n"
+             "            is enough (`kiln run --explain` prints keys)\n"
              "  stat      how much there is, and where\n"
-             "  gc        remove the least valuable results until the rest fits, and files\n"
-             "            that crashes left behind\n"
-             "  verify    read every value and compare its digest; damaged ones are removed\n"
+             "  gc        remove the least valuable results until the rest fits, and\n"
+             "            files that crashes left behind\n"
+             "  verify    read every value and compare its digest; damaged ones go\n"
              "  clear     remove everything, or only results of --type\n\n"
              "Exit status: 0 done, 1 it could not be done or damage was found, 2 the arguments are wrong.",
     .options = options,

@@ -3,6 +3,7 @@
 #include "base/memory_alloc.h"
 #include "base/print.h"
 #include "cli/command.h"
+#include "cli/open_workflow.h"
 #include "run/job.h"
 #include "workflow/convert.h"
 
@@ -20,7 +21,8 @@ const manual manual_convert = {
         "form. It runs as FILE does. Its models need not be here.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
-    .examples = "  kiln convert flow.json -o flow.yaml\n",
+    .examples = "  kiln convert flow.json -o flow.yaml\n"
+                "  kiln convert pictures/kiln_00001_.png -o again.yaml\n",
     .operand = OPERAND_WORKFLOW,
 };
 
@@ -50,10 +52,10 @@ static int write_out(const char *text, const char *path)
     return EXIT_RUN_FAILED;
 }
 
-/* Its head would be lost, and it is what is asked for already. */
+/* It is what is asked for already. Pictures carry it as JSON. */
 static int is_done(const document *d, int api)
 {
-    if (api || d->api_format) return 0;
+    if (api || d->api_format || d->is_json) return 0;
     print_text(stderr, "kiln: %s is in kiln's own form; -o x.json writes ComfyUI's API form of it\n", d->path);
     return 1;
 }
@@ -87,6 +89,7 @@ int cmd_convert(int argc, char **argv)
     }
     char shipped[SHIPPED_PATH_MAX];
     take_shipped(&a.operand[0], shipped);
+    if (!workflow_is_there(a.operand[0])) return EXIT_BAD_INPUT;
     job *j = job_open(&(job_source){.path = a.operand[0], .plugins = argument(&a, "--plugins"), .unchecked = 1},
                       &faults, &e);
     if (!j) {

@@ -4,6 +4,7 @@
 #include "base/print.h"
 #include "base/str.h"
 #include "cli/command.h"
+#include "cli/open_workflow.h"
 #include "run/job.h"
 #include "workflow/describe.h"
 
@@ -252,6 +253,7 @@ int cmd_graph(int argc, char **argv)
     }
     char shipped[SHIPPED_PATH_MAX];
     take_shipped(&a.operand[0], shipped);
+    if (!workflow_is_there(a.operand[0])) return EXIT_BAD_INPUT;
     job *j = job_open(&(job_source){.path = a.operand[0],
                                     .plugins = argument(&a, "--plugins"),
                                     .models = argument(&a, "--models"),

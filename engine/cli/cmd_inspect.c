@@ -7,6 +7,7 @@
 #include "tensor/dtype.h"
 #include "tensor/shape.h"
 #include "weights/weights.h"
+#include "workflow/picture_text.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -99,8 +100,12 @@ static void print_remedy(const char *path, const error *e)
 
 static int inspect(const arguments *a, const char *path, error *e)
 {
-    kiln_weights *w = weights_open(path, e);
     int status = EXIT_BAD_INPUT;
+    if (picture_text_is_picture(path))
+        return error_set(e, KILN_ERR_INVALID, "%s: this is a picture; `kiln params %s` shows the workflow it carries",
+                         path, path),
+               status;
+    kiln_weights *w = weights_open(path, e);
     if (!w) return status;
     if (argument(a, "--tensors"))
         list_tensors(w), status = EXIT_DONE;

@@ -7,10 +7,12 @@
 #include "cli/open_workflow.h"
 #include "cli/run_preview.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 static const option run_options[] = {
     SOURCE_OPTIONS,
@@ -125,17 +127,29 @@ static int options_agree(const arguments *a)
     return 1;
 }
 
-/* A sheet is a PNG whatever it is called: said before hours of rows. */
+/* A sheet is a PNG whatever it is called, and is drawn at the end: both are said before hours of rows. */
 static int sheet_named_well(const char *path)
 {
     size_t n = path ? strlen(path) : 0;
-    if (!path || (n > 4 && strcasecmp(path + n - 4, ".png") == 0)) return 1;
-    return print_text(stderr, "kiln: --sheet %s: a sheet is a PNG; give a name that ends in .png\n", path), 0;
+    if (!path) return 1;
+    if (n <= 4 || strcasecmp(path + n - 4, ".png") != 0)
+        return print_text(stderr, "kiln: --sheet %s: a sheet is a PNG; give a name that ends in .png\n", path), 0;
+    const char *slash = strrchr(path, '/');
+    char folder[4096];
+    snprintf(folder, sizeof folder, "%.*s", !slash ? 1 : slash == path ? 1 : (int)(slash - path), slash ? path : ".");
+    if (access(folder, W_OK) == 0 || errno == ENOENT) return 1; /* a folder that is not there is made */
+    return print_text(stderr, "kiln: --sheet %s: its folder cannot be written to\n", path), 0;
 }
 
 static int one_file(const arguments *a, const manual *m)
 {
     if (a->n_operand == 1) return 1;
+    for (size_t i = 0; i < a->n_operand; i++)
+        if (a->operand[i][0] == '=') {
+            print_text(stderr, "kiln: '%s': no blanks round the '=', as in --set seed=3\nusage: %s\n", a->operand[i],
+                       m->usage);
+            return 0;
+        }
     if (a->n_operand > 1)
         print_text(stderr,
                    "kiln: more than one workflow file: '%s' and '%s'; a value with blanks goes in quotes\nusage: %s\n",
@@ -227,7 +241,8 @@ static void say_interrupted(const char *done, int is_kept, const char *again)
     if (!is_kept)
         print_text(stderr, "kiln: interrupted; %s; nothing of it was kept (--no-cache)\n", done);
     else
-        print_text(stderr, "kiln: interrupted; %s; that is kept, and this goes on from there:\n  %s\n", done,
+        print_text(stderr, "kiln: interrupted; %s; that is kept, and this goes on from there%s:\n  %s\n", done,
+                   again && strstr(again, "=random") ? ", with the seed above in the place of `random`" : "",
                    again ? again : "the same command");
 }
 
@@ -356,7 +371,8 @@ static int split_output(const char *file, char *folder, size_t capacity, kiln_ru
     const char *slash = strrchr(file, '/'), *name = slash ? slash + 1 : file, *dot = strrchr(name, '.');
     int n = slash ? snprintf(folder, capacity, "%.*s", slash == file ? 1 : (int)(slash - file), file)
                   : snprintf(folder, capacity, ".");
-    static const char *const foreign[] = {".tif", ".tiff", ".bmp", ".gif", ".avif", ".jxl", ".heic"};
+    static const char *const foreign[] = {".tif", ".tiff", ".bmp", ".gif",  ".avif", ".jxl", ".heic", ".pdf",
+                                          ".psd", ".exr",  ".ppm", ".jfif", ".mp4",  ".mov", ".zip",  ".gz"};
     for (size_t i = 0; dot && i < sizeof foreign / sizeof foreign[0]; i++)
         if (strcasecmp(dot, foreign[i]) == 0)
             return print_text(stderr, "kiln: -o %s: kiln writes no %s files; end the name in .png\n", file, dot), 0;

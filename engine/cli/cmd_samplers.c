@@ -24,10 +24,10 @@ const manual manual_samplers = {
     .about = "Lists the samplers, or describes those named.\n\n"
              "order        the error falls as (1/steps)^order, without noise and on\n"
              "             smooth schedules; -: the method solves no equation\n"
-             "evaluations  of the network per step; the first and last steps may need fewer\n"
+             "evaluations  of the network per step; the first and last may need fewer\n"
              "noise        -: none; white: drawn anew each step; path, path (gpu):\n"
-             "             increments of one Brownian path; an option's name: none unless\n"
-             "             that option is set\n\n"
+             "             increments of one Brownian path; an option's name: none\n"
+             "             unless that option is set\n\n"
              "Options are given by the Sampler... nodes, or by KSamplerSelect where there is no such node.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],

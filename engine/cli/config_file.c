@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { BYTES_MAX = 1 << 20, KEYS_MAX = 300 };
 
@@ -274,9 +275,9 @@ int config_take(arguments *a, const manual *m, const char *command_name)
     config c = {.a = a, .m = m, .own = command_name};
     c.path = find(&kept, &named);
     if (!c.path) return 1;
-    if (named && !file_exists(c.path))
+    if (named && (access(c.path, F_OK) != 0 || folder_exists(c.path)))
         return print_text(stderr, "kiln: KILN_CONFIG: there is no file '%s'; `off` is none\n", c.path), 0;
-    if (file_read(c.path, BYTES_MAX, &data, &size, &e) != KILN_OK)
+    if (file_read_stream(c.path, BYTES_MAX, &data, &size, &e) != KILN_OK)
         print_text(stderr, "kiln: error: %s\n", e.message);
     else if (is_blank(data))
         done = 1;

@@ -26,6 +26,8 @@ typedef struct {
     kiln_workflow_options from;
 } workflow_arguments;
 
+/* 1: there is something to read that may be a workflow. 0: said, with the nearest name. */
+int workflow_is_there(const char *path);
 /* *text is "NAME=VALUE". 0: said. */
 int read_settings(const arguments *a, kiln_setting set[SETTINGS_MAX], uint32_t *n);
 /* from.console, from.thorough and the like are the caller's. NULL: said (by *why, when console is 0), *status is the

@@ -157,6 +157,8 @@ static kiln_status drive(driver *d, error *e)
     if (is_sweep) TRY(prepare_sweep(d, e));
     TRY(rows_choose(&d->rows, is_sweep && d->wanted->again ? NULL : d->manifest, d->out, e));
     if (is_sweep) say_head(d);
+    if (d->job->drawn.len && !d->setting->quiet && d->setting->mode == JOB_RUN)
+        print_text(stderr, "kiln: random seed: %s\n", str_text(&d->job->drawn));
     if (!is_sweep && !d->rows.n_todo && !d->setting->quiet)
         print_text(stderr, "kiln: %s/%s is there; nothing was run\n", d->out, d->rows.record[0].file[0]);
     d->log = (row_log){
@@ -173,12 +175,12 @@ static void finish(driver *d, kiln_status status, error *late)
 {
     const job_setting *s = d->setting;
     int runs = s->mode == JOB_RUN;
-    if (d->executed && !s->quiet) memory_say(&d->machine);
     report_close(d->machine.report, &d->sum->nodes,
                  status != KILN_OK ? status_name(status)
                  : d->sum->failed  ? "partly"
                                    : "ok",
                  late);
+    if (d->executed && !s->quiet) memory_say(&d->machine); /* the line of the progress is gone */
     manifest_close(d->manifest, late);
     if (status == KILN_OK && runs && d->wanted && d->wanted->sheet && !d->sum->cancelled)
         sweep_write_sheet(&d->rows, d->out, d->wanted->sheet, late);

@@ -98,6 +98,12 @@ static int leaves_root(const char *name)
     return 0;
 }
 
+static int is_pipe(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode));
+}
+
 static int exists(const char *path) { return path && (file_exists(path) || folder_exists(path)); }
 
 /* Folders of one kind have had several names; files lie in either. */
@@ -244,6 +250,15 @@ static void find_names(arena *a, const file_root *root, size_t n_root, const cha
     }
 }
 
+void file_roots_names(const file_roots *r, arena *a, const char *kind, void (*fn)(void *arg, const char *name),
+                      void *arg)
+{
+    int is_input = strcmp(kind, "input") == 0;
+    names_found found = {.n = 0};
+    find_names(a, is_input ? r->input : r->model, is_input ? r->n_input : r->n_model, kind, &found);
+    for (size_t i = 0; i < found.n; i++) fn(arg, found.name[i]);
+}
+
 /* Where a file of this kind would be found: in a root that is not kiln's own. NULL: there is none. */
 static const char *place_for(arena *a, const file_roots *r, const char *kind)
 {
@@ -319,6 +334,10 @@ const char *file_roots_resolve(const file_roots *r, arena *a, const char *kind, 
     const file_root *root = is_input ? r->input : r->model;
     size_t n = is_input ? r->n_input : r->n_model;
     if (!name[0]) return error_set(e, KILN_ERR_INVALID, "no file is named"), NULL;
+    if (name[0] == '/' && is_pipe(name))
+        return error_set(e, KILN_ERR_INVALID,
+                         "'%.300s' is a pipe, and the file is read more than once; write it to a file first", name),
+               NULL;
     if (name[0] == '/')
         return exists(name) ? arena_strdup(a, name) : (error_set(e, KILN_ERR_INVALID, "no file '%.300s'", name), NULL);
     if (leaves_root(name))

@@ -35,6 +35,9 @@ kiln_status file_roots_find(file_roots *r, arena *a, const char *workflow, const
 /* Every model below the roots: `name` is what a workflow calls it, kind NULL where it lies in no folder of a kind. */
 typedef void (*file_seen_fn)(void *arg, const char *kind, const char *name, const char *path);
 void file_roots_list(const file_roots *r, arena *a, file_seen_fn fn, void *arg);
+/* The names that files of one kind have, as a workflow calls them: at most 500, each once. */
+void file_roots_names(const file_roots *r, arena *a, const char *kind, void (*fn)(void *arg, const char *name),
+                      void *arg);
 /* Adds the folders that extra_model_paths.yaml lists. */
 kiln_status extra_paths_add(const char *path, arena *a, file_root *list, size_t *n, error *e);
 const char *file_roots_resolve(const file_roots *r, arena *a, const char *kind, const char *name, error *e);

@@ -5,6 +5,7 @@
 #include "run/interrupt.h"
 
 #include "base/clock.h"
+#include "base/terminal.h"
 #include "base/unfinished.h"
 
 #include <errno.h>
@@ -16,19 +17,20 @@
 enum { INTERRUPTED_STATUS = 130 };
 
 atomic_int interrupted;
-static _Atomic int64_t asked; /* monotonic milliseconds; 0: not yet */
-static int on_terminal;
+static _Atomic int64_t asked;  /* monotonic milliseconds; 0: not yet */
+static int on_terminal, moves; /* moves: it can clear the line of the progress */
 
 static int64_t milliseconds(void) { return clock_ns() / 1000000 + 1; }
 
 static void on_signal(int signal)
 {
-    static const char says[] = "\r\033[Kkiln: stopping within the step; once more ends it at once\n";
+    static const char clears[] = "\r\033[K", says[] = "kiln: stopping within the step; once more ends it at once\n";
     int kept = errno;
     int64_t now = milliseconds(), first = 0;
     (void)signal;
     if (atomic_compare_exchange_strong(&asked, &first, now)) {
         atomic_store(&interrupted, 1);
+        if (moves && write(STDERR_FILENO, clears, sizeof clears - 1) < 0) errno = kept;
         if (on_terminal && write(STDERR_FILENO, says, sizeof says - 1) < 0) errno = kept;
     } else if (now - first > SAME_REQUEST_MS) {
         unfinished_remove();
@@ -46,7 +48,7 @@ static int watching[N_ASKS];
 void interrupt_watch(void)
 {
     struct sigaction action = {.sa_handler = on_signal};
-    on_terminal = isatty(STDERR_FILENO);
+    on_terminal = isatty(STDERR_FILENO), moves = terminal_moves();
     for (size_t i = 0; i < N_ASKS; i++) {
         if (watching[i] || sigaction(asks[i], NULL, &before[i]) != 0) continue;
         if (asks[i] == SIGHUP && before[i].sa_handler == SIG_IGN) continue;

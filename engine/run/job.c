@@ -18,7 +18,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/mman.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 enum { WORKFLOW_BYTES_MAX = 16 << 20 };
 
@@ -88,6 +90,9 @@ static kiln_status draw_seeds(job *j, const catalog_view *view, document_source 
     if (!j->entropy && getrandom(&j->entropy, sizeof j->entropy, 0) != sizeof j->entropy)
         return error_set(e, KILN_ERR_IO, "no random numbers: %s", strerror(errno));
     size_t n = j->unchecked ? 0 : random_seeds_find(&r->doc, view, j->entropy, &memory, drawn);
+    int first = !j->drawn.len;
+    for (size_t i = 0; first && i < n; i++)
+        str_printf(&j->drawn, "%s%s=%s", i ? ", " : "", drawn[i].name, drawn[i].value);
     set_option *all = n ? mem_calloc(from.n_set + n, sizeof *all) : NULL;
     kiln_status status = n && !all ? error_set(e, KILN_ERR_NOMEM, "out of memory") : KILN_OK;
     if (all) {
@@ -148,17 +153,47 @@ void reading_move(reading *to, reading *from)
 
 /* ---- opening ---- */
 
-static kiln_status read_text(job *j, const char *path, error *e)
+static kiln_status read_picture(job *j, const char *path, error *e)
 {
-    size_t n = strlen(path);
-    if (!picture_text_is_picture(path) && (n < 4 || strcasecmp(path + n - 4, ".png") != 0))
-        return file_read_stream(path, WORKFLOW_BYTES_MAX, &j->text, &j->text_size, e);
     TRY(picture_text_find(path, "kiln", &j->text, e)); /* with parameters */
     if (!j->text) TRY(picture_text_find(path, "prompt", &j->text, e));
     if (!j->text) TRY(picture_text_find(path, "workflow", &j->text, e)); /* as the editor has it */
     if (!j->text) TRY(picture_text_read(path, "prompt", &j->text, e));   /* says that there is none */
     j->text_size = strlen(j->text);
     return KILN_OK;
+}
+
+/* What came through a pipe is a picture: as a file without a name. */
+static kiln_status read_piped_picture(job *j, int fd, error *e)
+{
+    char at[40];
+    error why = {0};
+    snprintf(at, sizeof at, "/proc/self/fd/%d", fd);
+    for (size_t done = 0; done < j->text_size;) {
+        ssize_t n = write(fd, j->text + done, j->text_size - done);
+        if (n < 0) return error_set(e, KILN_ERR_IO, "%s: cannot be kept: %s", j->path, strerror(errno));
+        done += (size_t)n;
+    }
+    mem_free(j->text);
+    j->text = NULL;
+    kiln_status status = read_picture(j, at, &why);
+    if (status == KILN_OK) return KILN_OK;
+    int named = strncmp(why.message, at, strlen(at)) == 0;
+    return error_set(e, status, "%s%s%s", j->path, named ? "" : ": ", why.message + (named ? strlen(at) : 0));
+}
+
+static kiln_status read_text(job *j, const char *path, error *e)
+{
+    size_t n = strlen(path);
+    if (picture_text_is_picture(path) || (n >= 4 && strcasecmp(path + n - 4, ".png") == 0))
+        return read_picture(j, path, e);
+    TRY(file_read_stream(path, WORKFLOW_BYTES_MAX, &j->text, &j->text_size, e));
+    if (!picture_text_begins(j->text, j->text_size)) return KILN_OK;
+    int fd = memfd_create("picture", MFD_CLOEXEC);
+    if (fd < 0) return error_set(e, KILN_ERR_IO, "%s: cannot be kept: %s", path, strerror(errno));
+    kiln_status status = read_piped_picture(j, fd, e);
+    close(fd);
+    return status;
 }
 
 /* What was asked for with --plugins or is installed, and cannot be used by the workflow. */
@@ -214,6 +249,7 @@ void job_close(job *j)
     if (!j->keeps_catalog) catalog_close(j->catalog);
     arena_free(&j->memory);
     mem_free(j->text);
+    str_free(&j->drawn);
     mem_free(j);
 }
 

@@ -5,6 +5,7 @@
 #ifndef KILN_RUN_READING_H
 #define KILN_RUN_READING_H
 
+#include "base/str.h"
 #include "base/arena.h"
 #include "run/files.h"
 #include "run/job.h"
@@ -30,6 +31,7 @@ struct job {
     int unchecked;     /* job_source's    */
     int thorough;      /* job_source's    */
     uint64_t entropy;  /* of seeds that are `random` (random_seed.h); 0: not drawn yet */
+    str drawn;         /* "seed=123": the settings that they stand for, of the first reading that had some */
     arena memory;
 };
 

@@ -32,6 +32,7 @@ struct report {
     double start, last_draw;
     double *node_start, *node_line; /* by node */
     size_t done, total, n_skipped;
+    int stopped;      /* a node was asked to stop, and did */
     str skipped;      /* names of the first few */
     report_rows rows; /* total 0: no sweep */
     size_t rows_done, rows_before;
@@ -400,9 +401,11 @@ void report_event(report *r, const run_event *ev)
     if (ev->kind == RUN_NODE_DONE) trace_item(r, n, "node", r->node_start[ev->node], ev->seconds, 1, t);
     if (ev->kind == RUN_NODE_FAILED && ev->failure->status != KILN_CANCELLED)
         say(r, "kiln: error: %s%s", row, ev->failure->message);
-    if (ev->kind == RUN_NODE_SKIPPED && !r->rows.total && !r->verbose) note_skipped(r, n);
+    r->stopped |= ev->kind == RUN_NODE_FAILED && ev->failure->status == KILN_CANCELLED;
+    if (ev->kind == RUN_NODE_SKIPPED && !r->rows.total && !r->verbose && !r->stopped) note_skipped(r, n);
     if (ev->kind == RUN_NODE_SKIPPED && r->verbose)
-        say(r, "kiln: %snode '%s' (%s) is skipped, because '%s' failed", row, n, t, ev->because);
+        say(r, "kiln: %snode '%s' (%s) is skipped, because '%s' %s", row, n, t, ev->because,
+            r->stopped ? "was stopped" : "failed");
     if (ev->kind == RUN_NODE_DONE && (lines || (!r->quiet && !r->rows.total && ev->seconds > 0.5)))
         say(r, "[%zu/%zu] %s%s (%s) %.2f s", ev->done, ev->total, row, n, t, ev->seconds);
     if (ev->kind == RUN_NODE_FETCHED && lines)

@@ -47,6 +47,7 @@ kiln_status rows_make(row_set *r, job *j, const job_rows *setting, job_summary *
 
 void rows_free(row_set *r)
 {
+    folder_names_free(r->seen);
     for (size_t i = 0; r->record && i < r->plan.n_row; i++) {
         for (size_t k = 0; k < r->record[i].n_file; k++) mem_free(r->record[i].file[k]);
         mem_free(r->record[i].file);
@@ -174,7 +175,8 @@ static kiln_status scan_row(row_set *r, row_scan *s, size_t i, error *e)
         list_prefix(&row, s->prefix, &s->n_prefix);
         r->record[i].key = row_key(r, &row, s->hash);
         if (r->skip_in)
-            status = existing_find(&row, r->skip_in, &r->record[i], &r->record[i].exists, &r->record[i].names, e);
+            status =
+                existing_find(&row, r->skip_in, &r->seen, &r->record[i], &r->record[i].exists, &r->record[i].names, e);
     }
     rows_unread(&row);
     return status;
@@ -243,7 +245,7 @@ static kiln_status find_single(row_set *r, error *e)
     open_row row;
     kiln_status status = rows_read(r, 0, &row, e);
     if (status == KILN_OK)
-        status = existing_find(&row, r->skip_in, &r->record[0], &r->record[0].exists, &r->record[0].names, e);
+        status = existing_find(&row, r->skip_in, &r->seen, &r->record[0], &r->record[0].exists, &r->record[0].names, e);
     rows_unread(&row);
     return status;
 }

@@ -32,8 +32,9 @@ typedef struct {
     job *job;
     int is_sweep;
     sweep plan;
-    const char *skip_in; /* rows whose results are in this folder are done; NULL: their names do not matter */
-    set_option *set;     /* the command line's settings, and room for a row's behind them */
+    const char *skip_in;       /* rows whose results are in this folder are done; NULL: their names do not matter */
+    struct folder_names *seen; /* what existing.c has read of folders   */
+    set_option *set;           /* the command line's settings, and room for a row's behind them */
     row_record *record;
     uint32_t *todo;
     size_t n_todo;

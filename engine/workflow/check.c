@@ -1,5 +1,6 @@
 /* check.c - see check.h. */
 #include "workflow/model_alias.h"
+#include "workflow/prompt_alias.h"
 #include "workflow/check.h"
 
 #include "base/file.h"
@@ -245,6 +246,33 @@ static const char *take_alias(checker *k, const graph_node *g, const kiln_param 
     return alias;
 }
 
+/* 0: there has been a fault. */
+static int take_prompt_aliases(checker *k, const graph_node *g, const doc_input *in, const char **text)
+{
+    error e = {0};
+    const char *made = *text ? prompt_without_aliases(&k->doc->memory, *text, &e) : NULL;
+    if (e.message[0]) return document_fault(k->doc, in->value_at, g->doc, "input '%s': %s", in->name, e.message), 0;
+    if (*text && !made) k->doc->failed = 1;
+    if (made) *text = made;
+    return 1;
+}
+
+/* The same for the files that a text names; parameters that it refers to are written down with it. */
+static void take_aliases_in_text(checker *k, const graph_node *g, const kiln_param *p, doc_input *in)
+{
+    if (p->type != KILN_P_STRING || !g->type->names_files || !in->text || !getenv("KILN_ALIASES")) return;
+    if (!take_prompt_aliases(k, g, in, &in->text) || !take_prompt_aliases(k, g, in, &in->source)) return;
+    for (size_t i = 0; in->source && i < k->doc->n_param; i++) {
+        workflow_param *head = &k->doc->param[i];
+        const char *at = strstr(in->source, head->name);
+        for (size_t n = strlen(head->name); at; at = strstr(at + 1, head->name))
+            if (at >= in->source + 2 && at[-1] == '{' && at[-2] == '$' && at[n] == '}') {
+                take_prompt_aliases(k, g, in, &head->text);
+                break;
+            }
+    }
+}
+
 /* What to write instead of a file's name as ComfyUI or Windows has it; "" when that is not what is wrong. */
 static const char *name_hint(const char *name)
 {
@@ -271,6 +299,7 @@ static void check_param(checker *k, graph_node *g, const doc_input *in, uint32_t
     }
     param_names names = checker_names(k);
     const char *alias = take_alias(k, g, p, (doc_input *)(size_t)in); /* the document is the checker's */
+    take_aliases_in_text(k, g, p, (doc_input *)(size_t)in);
     const char *here = named_from_here(k, p, in);
     param_value v = param_written(here ? here : in->text, in->quoted);
     kiln_status status = param_put(p, &v, &names, &k->doc->memory, g->params, &why);
@@ -537,7 +566,8 @@ static void mark_needed(checker *k)
     }
     if (outputs == 0) {
         document_fault(k->doc, w->n ? w->node[0].doc->at : (place){.line = 1, .column = 1}, NULL,
-                       "no node writes anything; add one like SaveImage");
+                       "no node writes anything; add one like SaveImage%s",
+                       k->doc->from_editor ? " (muted and bypassed nodes are left out)" : "");
         return;
     }
     warn_of_unneeded(k);

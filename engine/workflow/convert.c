@@ -91,7 +91,7 @@ static const kiln_param *param_of(const kiln_node *row, const char *name)
 static int is_number(const char *text)
 {
     double v;
-    return str_to_double(text, strlen(text), &v) && (text[0] == '-' || (text[0] >= '0' && text[0] <= '9'));
+    return str_to_double(text, strlen(text), &v) && strchr("+-.0123456789", text[0]);
 }
 
 /* A word that YAML reads as a text, and that a reader takes for one. */
@@ -242,6 +242,8 @@ static kiln_status yaml_node_text(writer *x, const doc_node *n)
         if (in->not_scalar) return no_value(x, n, in);
         if (in->is_wire)
             TRY(put_wires(x, n, in, 0));
+        else if (in->source)
+            put_quoted(x, in->source); /* as it was written, "${seed}" */
         else if (is_bare(in))
             str_append(&x->out, in->text);
         else
@@ -251,12 +253,29 @@ static kiln_status yaml_node_text(writer *x, const doc_node *n)
     return KILN_OK;
 }
 
+/* The parameters of a workflow that a picture carries in kiln's own form. */
+static void put_params(writer *x)
+{
+    if (x->d->n_param) str_append(&x->out, "params:\n");
+    for (size_t i = 0; i < x->d->n_param; i++) {
+        const workflow_param *p = &x->d->param[i];
+        str_append(&x->out, "  "), put_name(x, p->name), str_append(&x->out, ": {default: ");
+        if (is_bare(&(doc_input){.text = p->text, .quoted = p->quoted}))
+            str_append(&x->out, p->text);
+        else
+            put_quoted(x, p->text);
+        if (p->help) str_append(&x->out, ", help: "), put_quoted(x, p->help);
+        str_append(&x->out, "}\n");
+    }
+}
+
 static kiln_status write_yaml(writer *x, const doc_node **order)
 {
     const char *slash = strrchr(x->d->path, '/');
     str_append(&x->out, "# Converted from "), put_comment(x, slash ? slash + 1 : x->d->path);
     str_append(&x->out, "\nkiln: 1\n");
     if (x->d->name) str_append(&x->out, "name: "), put_quoted(x, x->d->name), str_char(&x->out, '\n');
+    put_params(x);
     str_append(&x->out, "nodes:");
     for (size_t i = 0; i < x->d->n_node; i++) TRY(yaml_node_text(x, order[i]));
     return KILN_OK;

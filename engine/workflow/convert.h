@@ -14,10 +14,10 @@ typedef struct {
 
 /* YAML, each node with its title and place above it, and behind those that it takes something from. Outputs have their
  * names where the type is known. The caller frees with mem_free; NULL with a message: there is a value that no
- * parameter takes, or no memory. Values of the head's parameters have become the nodes' own. */
+ * parameter takes, or no memory. Parameters of the head stay parameters. */
 char *convert_to_yaml(const document *d, const convert_rows *rows, error *e);
-/* JSON, indented. Outputs have their numbers: NULL also where a type is not known or has no such output. What the
- * document leaves out is there with its default. */
+/* JSON, indented. Values of the head's parameters have become the nodes' own. Outputs have their numbers: NULL also
+ * where a type is not known or has no such output. What the document leaves out is there with its default. */
 char *convert_to_api(const document *d, const convert_rows *rows, error *e);
 
 #endif

@@ -35,6 +35,8 @@ static picture_kind kind_of_file(const char *path)
     return kind_of(head, n);
 }
 
+int picture_text_begins(const char *data, size_t n) { return kind_of((const uint8_t *)data, n) != NO_PICTURE; }
+
 int picture_text_is_picture(const char *path) { return kind_of_file(path) != NO_PICTURE; }
 
 typedef struct {

@@ -6,8 +6,12 @@
 
 #include "base/status.h"
 
+#include <stddef.h>
+
 /* 1: a regular file that begins as a PNG, WebP or JPEG does. */
 int picture_text_is_picture(const char *path);
+/* 1: so does this. */
+int picture_text_begins(const char *data, size_t n);
 
 /* *text: NUL-terminated UTF-8, free with mem_free; NULL when there is none of that key. KILN_ERR_INVALID with a message
  * when the file is no such picture or is damaged. */

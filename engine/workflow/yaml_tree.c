@@ -411,7 +411,11 @@ kiln_status yaml_tree_read(arena *a, const char *name, uint32_t file, const char
 {
     if (size > SIZE_MAX_BYTES)
         return error_set(e, KILN_ERR_INVALID, "%s:1:1: %zu bytes; a workflow file may have 16 MiB", name, size);
-    if (!utf8_valid(data, size)) return error_set(e, KILN_ERR_INVALID, "%s:1:1: not valid UTF-8 text", name);
+    if (!utf8_valid(data, size))
+        return error_set(e, KILN_ERR_INVALID, "%s:1:1: not valid UTF-8 text%s", name,
+                         size > 1 && (memcmp(data, "\xff\xfe", 2) == 0 || memcmp(data, "\xfe\xff", 2) == 0)
+                             ? "; it is UTF-16, as Windows writes it: save it as UTF-8"
+                             : "");
     int failed = 0;
     char *rewritten = join_surrogates(data, size, &size, &failed);
     if (rewritten) data = rewritten;

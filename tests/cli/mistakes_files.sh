@@ -38,3 +38,5 @@ printf 'params: {image: a.png}\nnodes:\n  load: {class_type: LoadImage, inputs: 
 printf '\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\0\0\0\0\x3a\x7e\x9b\x55\0\0\0\0IEND\xae\x42\x60\x82' >plain.png
 printf '\xff\xd8\xff\xe0 not much of a JPEG' >cat.jpg
 mkdir -p pic
+printf 'not much of a model' >model.safetensors
+ln -s nowhere dangling.yaml

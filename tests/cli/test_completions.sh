@@ -24,6 +24,7 @@ done
 if command -v groff >/dev/null; then
     faults=$(for page in "$work"/*.1; do groff -man -Tutf8 -ww -z "$page" 2>&1; done)
     same groff_finds_no_fault "$faults" ""
+    same pages_fit_80_columns "$(for page in "$work"/*.1; do groff -man -rLL=78n -Tascii -P-cbou "$page" | awk 'length($0) > 80'; done)" ""
     groff -man -Tascii -P-cbou "$work/kiln-run.1" >"$work/run.txt"
     check a_page_reads_as_text grep -q -- '--over-file FILE' "$work/run.txt"
     check and_keeps_hyphens_and_examples grep -qF "kiln run workflows/txt2img.yaml --set seed=7 --out pictures" "$work/run.txt"
@@ -37,11 +38,22 @@ check names_of_nodes grep -qx KSampler <("$kiln" completions names nodes)
 check names_of_samplers grep -qx euler <("$kiln" completions names samplers)
 check names_of_types grep -qx LATENT <("$kiln" completions names types)
 check names_of_ops grep -qx attention <("$kiln" completions names ops)
+# What --set takes in a workflow: a faulty one and one whose models are elsewhere are read too.
+flow="$PWD/workflows/txt2img.yaml"
+check settings_of_a_workflow grep -q "^prompt	" <("$kiln" completions settings "$flow")
+check and_inputs_of_its_nodes grep -q "^sampler.cfg	\|^sampler.sampler_name	" <("$kiln" completions settings "$flow")
+same settings_of_a_shipped_one "$(cd "$work" && "$kiln" completions settings workflows/txt2img.yaml)" "$("$kiln" completions settings "$flow")"
+check values_of_a_sampler grep -qx euler_ancestral <("$kiln" completions settings "$flow" sampler.sampler_name)
+check values_of_a_file grep -qx shapes-sd1 <("$kiln" completions settings "$flow" model.ckpt_name)
+check an_alias_is_a_value grep -qx base <(KILN_ALIASES=base=shapes-sd1 "$kiln" completions settings "$flow" model.ckpt_name)
+same values_of_a_seed "$("$kiln" completions settings "$flow" seed)" random
+same a_text_has_no_values "$("$kiln" completions settings "$flow" prompt)" ""
+expect settings_of_no_file 2 "nowhere.yaml" "$kiln" completions settings nowhere.yaml
 expect names_of_what_has_none 2 "takes no names" "$kiln" completions names run
 expect a_shell_we_do_not_know 2 "bash, zsh or fish" "$kiln" completions tcsh
 
 # ---- bash: its own completion, on words as it splits them
-mkdir "$work/place" && touch "$work/place/flow.yaml" "$work/place/with blank.yaml" && mkdir "$work/place/pictures"
+mkdir "$work/place" && cp workflows/txt2img.yaml "$work/place/set me.yaml" && cp workflows/txt2img.yaml "$work/place/t2i.yaml" && touch "$work/place/flow.yaml" "$work/place/with blank.yaml" && mkdir "$work/place/pictures"
 cat >"$work/ask.bash" <<'B'
 source <("$1" completions bash); shift
 COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
@@ -60,7 +72,19 @@ same bash_files "$(of_bash kiln run f)" "flow.yaml"
 same bash_files_with_blanks "$(of_bash kiln run w)" "with blank.yaml"
 same bash_actions "$(of_bash kiln cache v)" "verify"
 same bash_nodes "$(of_bash kiln nodes KSamplerS)" "KSamplerSelect"
-same bash_free_text "$(of_bash kiln run flow.yaml --set "")" ""
+same bash_free_text "$(of_bash kiln run flow.yaml --threads "")" ""
+same bash_settings "$(of_bash kiln run t2i.yaml --set pro)" "prompt="
+same bash_settings_of_nodes "$(of_bash kiln run t2i.yaml --set sampler.sam)" "sampler.sampler_name="
+same bash_an_axis "$(of_bash kiln run t2i.yaml --over see)" "seed="
+same bash_a_value "$(of_bash kiln run t2i.yaml --set sampler.sampler_name = euler_a)" "euler_ancestral euler_ancestral_cfg_pp"
+same bash_the_first_of_values "$(of_bash kiln run t2i.yaml --set seed =)" "random"
+same bash_a_value_in_one_word "$(of_bash kiln run t2i.yaml --set sampler.sampler_name=ddp)" "sampler.sampler_name=ddpm"
+same bash_behind_equals_signs "$(of_bash kiln run t2i.yaml --set = sampler.sampler_name = ddp)" "ddpm"
+same bash_another_setting_before_it "$(of_bash kiln run --models "$PWD" --set seed = 3 t2i.yaml --set pro)" "prompt="
+same bash_a_file_with_blanks "$(of_bash kiln run "'set me.yaml'" --set pro)" "prompt="
+same bash_a_text_may_be_a_file "$(of_bash kiln run t2i.yaml --set prompt = fl)" "flow.yaml"
+same bash_settings_of_no_workflow "$(of_bash kiln run nowhere.yaml --set pro)" ""
+same bash_options_go_on "$(of_bash kiln run t2i.yaml --set seed = 3 --sa)" "--save-state"
 same bash_manual "$(of_bash kiln manual qu)" "quantize"
 if command -v python3 >/dev/null; then
     # What a person sees who presses the tab key.
@@ -112,6 +136,9 @@ Z
     same zsh_options "$(of_zsh 'kiln run --sa')" "--save-state"
     same zsh_words_of_an_option "$(of_zsh 'kiln run flow.yaml --precision f')" "f16 f32"
     same zsh_files "$(of_zsh 'kiln run f')" "flow.yaml"
+    same zsh_settings "$(of_zsh 'kiln run t2i.yaml --set pro')" "prompt"
+    same zsh_a_value "$(of_zsh 'kiln run t2i.yaml --set sampler.sampler_name=euler_a')" "euler_ancestral euler_ancestral_cfg_pp"
+    same zsh_an_axis_behind_another "$(of_zsh 'kiln run --models . --set seed=3 t2i.yaml --over see')" "seed"
     same zsh_names "$(of_zsh 'kiln samplers dpm_a')" "dpm_adaptive"
 else
     echo "skip zsh: not installed"
@@ -126,6 +153,10 @@ if command -v fish >/dev/null; then
     same fish_options "$(of_fish 'kiln run --sa')" "--save-state"
     same fish_words_of_an_option "$(of_fish 'kiln run flow.yaml --precision f')" "f16 f32"
     same fish_files "$(of_fish 'kiln run fl')" "flow.yaml"
+    same fish_settings "$(of_fish 'kiln run t2i.yaml --set pro')" "prompt="
+    same fish_a_value "$(of_fish 'kiln run t2i.yaml --set sampler.sampler_name=euler_a')" "sampler.sampler_name=euler_ancestral sampler.sampler_name=euler_ancestral_cfg_pp"
+    same fish_an_axis_behind_another "$(of_fish 'kiln run --models . --set seed=3 t2i.yaml --over see')" "seed="
+    same fish_a_text_may_be_a_file "$(of_fish 'kiln run t2i.yaml --set prompt=fl')" "prompt=flow.yaml"
     same fish_names "$(of_fish 'kiln samplers dpm_a')" "dpm_adaptive"
     same fish_option_of_another_command_is_not_there "$(of_fish 'kiln check --over')" ""
 else

@@ -67,7 +67,7 @@ fault of_another_command "there is no option 'over' of this command" 'cache: {ov
 config 'quiet: yes'; expect a_flag 2 "config.yaml:1:8: error: quiet: it is true or false" flow
 config 'threads: [1, 2]'; expect a_list_of_one_value 2 "threads: it takes one value" flow
 config 'threads: lots'; expect a_value_that_is_wrong 2 "--threads lots: it is a number from 1" flow
-fault a_folder_that_is_not_there "models: there is no folder '/nowhere'" 'models: [/nowhere]'
+fault a_folder_that_is_not_there "models: there is no folder '$work/nowhere'" "models: [$work/nowhere]"
 fault no_map "it is a map of options to values" '[a, b]'
 fault no_yaml "config.yaml:1:" 'a: b: c'
 fault aliases_that_are_none "aliases: it is a map" 'aliases: x'
@@ -98,6 +98,29 @@ expect rows_have_aliases_too 0 "m_00002_.png" model --over model=base,shapes-sd1
 expect the_environment_has_aliases 0 "" env KILN_CONFIG=off KILN_ALIASES=base=shapes-sd1 bash -c "cd '$work' && '$kiln' check model.yaml"
 expect and_wins 2 "('base' is an alias of it)" env KILN_ALIASES=base=elsewhere bash -c "cd '$work' && '$kiln' check model.yaml"
 expect a_list_that_is_none 2 "KILN_ALIASES: 'base' is not NAME=FILE" env KILN_CONFIG=off KILN_ALIASES=base bash -c "cd '$work' && '$kiln' check model.yaml"
+# ---- aliases of embeddings, in prompts
+cat >"$work/prompt.yaml" <<'Y'
+params: {prompt: "a star, embedding:gem, (embedding:gem:1.2)", more: ""}
+nodes:
+  model: {class_type: CheckpointLoaderSimple, inputs: {ckpt_name: shapes-sd1}}
+  text: {class_type: CLIPTextEncode, inputs: {clip: [model, CLIP], text: "${prompt}"}}
+  other: {class_type: CLIPTextEncode, inputs: {clip: [model, CLIP], text: "embedding: gem, ${more}"}}
+  empty: {class_type: EmptyLatentImage, inputs: {width: 64, height: 64}}
+  sampler: {class_type: KSampler, inputs: {model: [model, 0], positive: [text, 0], negative: [other, 0], latent_image: [empty, 0], steps: 1, cfg: 2.0}}
+  decode: {class_type: VAEDecode, inputs: {samples: [sampler, 0], vae: [model, 2]}}
+  save: {class_type: SaveImage, inputs: {images: [decode, 0], filename_prefix: p}}
+Y
+config 'aliases: {base: shapes-sd1, gem: jewel, gone: not-there}'
+prompt() { (cd "$work" && "$kiln" run prompt.yaml --no-cache -q "$@"); }
+expect an_alias_in_a_prompt 0 "out/p_00001_.png" prompt --set 'more=embedding:gem'
+check the_prompt_has_the_file grep -qa '"text": "a star, embedding:jewel, (embedding:jewel:1.2)"' "$work/out/p_00001_.png"
+check also_what_it_refers_to bash -c "! grep -qa 'embedding: *gem' '$work/out/p_00001_.png'"
+expect the_picture_draws_without_it 0 "" env KILN_CONFIG=off "$kiln" check "$work/out/p_00001_.png"
+expect without_the_alias 2 "no file 'gem' for embeddings" env KILN_CONFIG=off bash -c "cd '$work' && '$kiln' check prompt.yaml"
+expect an_alias_of_no_embedding 2 "no file 'not-there' for embeddings" prompt --set 'prompt=embedding:gone'
+expect a_word_that_is_no_name 0 "" env KILN_CONFIG=off KILN_ALIASES=star=x:red=y bash -c "cd '$work' && '$kiln' check prompt.yaml --set 'prompt=a red star, noembedding:star' --set other.text=embedding:jewel"
+text_key() { (cd "$work" && "$kiln" run prompt.yaml --explain --set "prompt=$1" 2>/dev/null | grep -oE '^ *text .*' | grep -oE '[0-9a-f]{16,32}' | head -n 1); }
+check the_key_of_a_prompt_is_the_files [ -n "$(text_key embedding:gem)" ] && same in_both_ways "$(text_key embedding:gem)" "$(text_key embedding:jewel)"
 expect models_lists_them 0 "alias            base" "$kiln" models --kind none
 expect models_lists_them_as_json 0 '"aliases": {"base": "shapes-sd1"' "$kiln" models --kind none --json
 exit $status

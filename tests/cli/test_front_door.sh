@@ -53,6 +53,15 @@ expect nothing_on_standard_input 2 "the file is empty" bash -c "'$kiln' check - 
 expect standard_input_twice 2 "standard input cannot be the workflow and the rows" bash -c "'$kiln' run - --over-file - <flow.yaml"
 expect an_endless_pipe_ends 2 "more bytes than the limit" bash -c "'$kiln' check <(cat /dev/zero)"
 
+expect a_picture_from_a_pipe 0 "" bash -c "cat out/k_00001_.png | '$kiln' run - --no-cache -q --out out --set height=24"
+expect a_picture_from_a_substitution 0 "nodes, no faults" bash -c "'$kiln' check <(cat out/k_00001_.png)"
+expect a_picture_from_a_pipe_as_yaml 0 "params:" bash -c "cat out/k_00001_.png | '$kiln' convert -"
+expect a_cut_picture_from_a_pipe 2 "-: " bash -c "head -c 60 out/k_00001_.png | '$kiln' check -"
+expect a_file_of_a_pipe_is_said 2 "is a pipe, and the file is read more than once; write it to a file first" bash -c "'$kiln' run load.yaml --no-cache -q --set image=<(cat out/k_00001_.png)"
+expect a_file_as_standard_input 0 "" bash -c "'$kiln' run load.yaml --no-cache -q --out stdin --set image=/dev/stdin <out/k_00001_.png"
+expect rows_and_rows_from_standard_input 2 "standard input can be read once; give the others of 2 as files" bash -c "'$kiln' run flow.yaml --over height=@- --over-file - <<<16"
+expect a_configuration_from_a_substitution 2 "/dev/fd/" bash -c "KILN_CONFIG=<(echo 'nonsense: 1') '$kiln' check flow.yaml"
+
 # ---- patterns of files, and paths of the command line
 mkdir -p in/deep other; for n in a b; do cp out/k_00001_.png in/$n.png; done
 expect pattern 0 "2 rows: 2 done" "$kiln" run load.yaml --no-cache --out got --over 'image=in/*.png'
@@ -88,6 +97,11 @@ expect no_token 0 "" "$kiln" check flow.yaml --set 'prefix=100%_and_50%'
 expect skip 0 "2 done; " "$kiln" run flow.yaml --no-cache --out skip --set prefix=w%empty.width% --over width=16,24
 rm skip/manifest.jsonl skip/w24_00001_.png
 expect skip_what_is_there 0 "1 done, 1 done before" "$kiln" run flow.yaml --no-cache --out skip --set prefix=w%empty.width% --over width=16,24 --skip-existing
+expect skip_in_folders_of_names 0 "2 done; " "$kiln" run flow.yaml --no-cache --out 'sk[i]p' --set 'prefix=%year%/w%empty.width%' --over width=16,24
+rm -f sk*/manifest.jsonl "sk[i]p/$(date +%Y)/w16_00001_.png"
+expect skip_what_is_in_them 0 "1 done, 1 done before" "$kiln" run flow.yaml --no-cache --out 'sk[i]p' --set 'prefix=%year%/w%empty.width%' --over width=16,24 --skip-existing
+touch skip/w1_00001_.png skip/w160_00001_.png skip/w16_x_.png && rm -f skip/w16_00001_.png
+expect skip_by_whole_names 0 "1 done, 1 done before" "$kiln" run flow.yaml --no-cache --out skip --set prefix=w%empty.width% --over width=16,24 --skip-existing
 expect skip_without_names 2 "several rows write files of the same name" "$kiln" run flow.yaml --no-cache --out skip --over width=16,24 --skip-existing
 expect skip_a_single_run 0 "skip/w16_00001_.png is there; nothing was run" "$kiln" run flow.yaml --no-cache --out skip --set prefix=w16 --skip-existing
 

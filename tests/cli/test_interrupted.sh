@@ -16,6 +16,12 @@ if command -v python3 >/dev/null; then
     check and_it_goes_on grep -qE 'resume|goes on|from step|cached|in the cache' "$work/stdout"
     expect without_a_cache 130 "" press "it/s" "$kiln" run workflows/txt2img.yaml --no-cache --set steps=3000 --out "$work/out"
     check says_that_nothing_is_kept grep -q 'nodes were finished; nothing of it was kept (--no-cache)' "$work/screen"
+    check nothing_has_failed bash -c "! grep -q 'failed' '$work/screen'"
+    expect with_a_random_seed 130 "" press "it/s" "$kiln" run workflows/txt2img.yaml --cache "$work/kept" --set steps=3000 --set seed=random --out "$work/out"
+    check the_seed_is_said grep -qE '^kiln: random seed: seed=[0-9]+' <(tr -d '\r' <"$work/screen" | sed 's/.*\x1b\[K//')
+    check and_where_it_goes grep -q 'this goes on from there, with the seed above in the place of `random`:' "$work/screen"
+    env PATH="$kiln_on_path:$PATH" TERM=dumb python3 tests/cli/on_terminal.py --interrupt "step" "$work/screen" "$kiln" run workflows/txt2img.yaml --no-cache --set steps=9000 --out "$work/out" >"$work/stdout" 2>"$work/log"
+    check a_dumb_terminal_gets_no_codes bash -c "grep -q 'stopping within the step' '$work/screen' && ! grep -q \$'\033' '$work/screen'"
     expect a_sweep 130 "" press "1/3 rows" "$kiln" run workflows/txt2img.yaml --no-cache --over steps=1,3000,2999 --jobs 1 --out "$work/rows"
     tr -d '\r' <"$work/screen" >"$work/lines"
     check rows_that_are_done grep -q 'kiln: interrupted; 1 of 3 rows are done; that is kept, and this goes on from there:' "$work/lines"

@@ -59,6 +59,10 @@ Y
 check odd_texts_are_written [ -s "$work/odd/a\$\$b-1.50-\${x}_00001_.png" ]
 "$kiln" run "$work/odd/"*.png -q --set word=2 --set side=8 --out "$work/odd2" >"$work/stdout" 2>"$work/log"
 check odd_texts_come_back [ -s "$work/odd2/a\$\$b-2-\${x}_00001_.png" ]
+check it_is_converted_to_yaml "$kiln" convert "$work/odd/"*.png -o "$work/odd.again.yaml"
+check with_its_parameters grep -q '^params:' "$work/odd.again.yaml"
+"$kiln" run "$work/odd.again.yaml" -q --set word=2 --set side=8 --out "$work/odd3" >"$work/stdout" 2>"$work/log"
+same and_draws_the_same "$(pixels "$work/odd3/a\$\$b-2-\${x}_00001_.png")" "$(pixels "$work/odd2/a\$\$b-2-\${x}_00001_.png")"
 says what_decides_the_wiring_is_no_parameter_any_more "--set part: no parameter or input is called that" "$kiln" run "$work/odd/"*.png --set part=other
 
 # ---- what ComfyUI reads is still there, and pictures that have only that still run

@@ -51,7 +51,17 @@ ok("check_is_a_list", kiln.check(flow) == [] and "did you mean" in kiln.check(fl
 try: kiln.run("nowhere.yaml"); ok("no_file", False)
 except kiln.Error as e: ok("no_file", "nowhere.yaml" in str(e), e)
 try: kiln.run(flow, options={"threds": 1}); ok("no_option", False)
-except TypeError as e: ok("no_option", "threds" in str(e), e)
+except TypeError as e: ok("no_option", "did you mean 'threads'" in str(e), e)
+o = kiln.run(flow, set=steps, options={"output": "one/named.png", "memory": "4G", "cache_size": "1.5GiB", "save_state": 0, "quiet": True})
+ok("options_as_the_command_has_them", o.files == ["one/named.png"], o.files)
+ok("a_sweep_by_one_text", len(kiln.run(flow, set=steps, options={"over": "seed=1,2", "out": "text"}).rows) == 2)
+def refused(name, words, **more):
+    try: kiln.run(flow, **more); ok(name, False)
+    except (TypeError, ValueError) as e: ok(name, words in str(e), e)
+refused("no_size", "lots", options={"memory": "lots"})
+refused("two_names", "which?", options={"output": "a.png", "out": "b"})
+refused("no_value", "seed: None is no value", seed=None)
+refused("a_nul", "NUL", prompt="a\0b")
 for e in kiln.events(flow, set={"sampler.steps": 5000}, options={"out": "left"}):
     if e["event"] == "progress": break
 ok("leaving_the_loop_stops_it", not os.path.exists("left/kiln_00001_.png"))

@@ -33,7 +33,20 @@ missing=""
 for package in $(sed 's/([^)]*)//g; s/,/ /g; s/|[^,]*//g' <<<"$depends"); do dpkg-query -W "$package" >/dev/null 2>&1 || missing+=" $package"; done
 [ -z "$missing" ]; verdict "every_dependency_is_a_package$missing" $?
 [ -z "$(dpkg-deb -c "$deb" | awk '{ print $1, $2, $6 }' | grep -vE ' root/root | \./usr/| \./$')" ]; verdict all_below_usr_and_of_root $?
+maintainer=$(dpkg-deb -f "$deb" Maintainer)
+[[ $maintainer == *\ \<?*@?*\> && $maintainer != *@localhost* ]]; verdict a_maintainer_with_an_address $?
 dpkg-deb -x "$deb" unpacked
+[ -s unpacked/usr/share/doc/kiln/copyright ] && zcat unpacked/usr/share/doc/kiln/changelog.gz | grep -q '^kiln ('; verdict copyright_and_changelog $?
+(cd unpacked && dpkg-deb --ctrl-tarfile "$deb" | tar -xO ./md5sums | md5sum --quiet -c -) >sums.txt 2>&1; verdict its_checksums $?
+[ -z "$(find unpacked/usr -name '*.so' -perm /111)" ] && nm unpacked/usr/bin/kiln 2>&1 | grep -q 'no symbols'; verdict libraries_are_no_programs $?
+zcat unpacked/usr/share/man/man1/kiln-run.1.gz | grep -q '^\.TH KILN'; verdict manuals_are_compressed $?
+if command -v lintian >/dev/null; then
+    # It is packed without compression for the test's sake.
+    lintian --allow-root --suppress-tags uses-no-compression-for-control-tarball,uses-no-compression-for-data-tarball --fail-on error "$deb" >lintian.txt 2>&1; verdict lintian_has_no_error $?
+    grep '^E' lintian.txt
+else
+    echo "skip lintian_has_no_error: lintian is not installed"
+fi
 inside "$work/unpacked/usr/bin/kiln" run workflows/txt2img.yaml --set steps=1 --no-cache -q --out drawn >run.txt 2>&1; verdict it_draws_where_it_is_unpacked $?
 [ -s drawn/kiln_00001_.png ]; verdict a_picture $?
 if [ "$(id -u)" -eq 0 ]; then

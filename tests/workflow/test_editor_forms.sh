@@ -61,6 +61,23 @@ expect fault_at_the_top 2 "widgets.json:7:3" $read_ "$files/widgets.json" --set 
 expect fault_with_a_title 2 "node '4' (CheckpointLoaderSimple) \"The checkpoint\": input 'ckpt_name': no file 'nobody'" $read_ "$files/widgets.json" --set 4.ckpt_name=nobody
 expect fault_in_a_subgraph 2 "node '20:3:2' (KSampler) in subgraph \"First\" > \"Inner\": input 'steps'" $read_ "$files/subgraph.json" --set 20:3:2.steps=x
 
+expect no_output_left 2 "add one like SaveImage (muted and bypassed nodes are left out)" $read_ <(python3 -c '
+import json, sys
+j = json.load(open(sys.argv[1]))
+for n in j["nodes"]: n["mode"] = 4 if n["type"] == "SaveImage" else n["mode"]
+json.dump(j, sys.stdout)' "$files/version1.json")
+python3 -c '
+import json, sys
+j = json.load(open(sys.argv[1])); del j["links"]; json.dump(j, open(sys.argv[2], "w"))
+' "$files/reroute.json" "$work/nolinks.json"
+expect links_are_gone 2 "has a link that is not in the file" $read_ "$work/nolinks.json"
+python3 -c '
+import sys
+open(sys.argv[2], "w", encoding="utf-16").write(open(sys.argv[1]).read())
+' "$files/reroute.json" "$work/utf16.json"
+expect as_windows_saves_it 2 "it is UTF-16, as Windows writes it: save it as UTF-8" $read_ "$work/utf16.json"
+expect a_group_node_of_old 2 "group nodes are of old: convert them to subgraphs in the editor" $read_ <(echo '{"nodes": [{"id": 1, "type": "workflow/My group", "outputs": [{"name": "IMAGE", "type": "IMAGE"}]}], "links": []}')
+
 # ---- the chunk `workflow` of a picture counts where there is no `prompt`
 chunk() { # KEY FILE
     python3 - "$1" "$2" <<'P'

@@ -1,8 +1,10 @@
-# test_editor_templates.sh - three of ComfyUI's official templates run from their files with only the names of the models set: tests/workflow/templates.
+# test_editor_templates.sh - three of ComfyUI's official templates run from their files with only the names of the models set, and twelve that are cut down to
+# our models as they are: tests/workflow/templates.
 . "$KILN_ROOT/tests/cli/head.sh"
 at=tests/workflow/templates
 draw() { local to=$1; shift; "$kiln" run "$@" -q --out "$work/$to" >"$work/stdout" 2>"$work/log"; }
 sums() { for p in "$work/$1"/*.png; do pixels "$p"; done; }
+all() { find "$work/$1" -name '*.png' | while read -r p; do pixels "$p"; done | sort; } # also what previews show; of equal names the first to finish has the first number
 lacks() { # NAME FILE MODEL...: refused by these model files, each with where it can be had, and nothing else
     local name=$1 file=$2 wrong=0 model; shift 2
     "$kiln" check "$file" >"$work/stdout" 2>"$work/log"
@@ -36,4 +38,20 @@ small=(--set 5.width=128 --set 5.height=128)
 check shapes_xl_and_refiner draw xl "$at/sdxl_simple_example.json" "${xl[@]}" "${small[@]}"
 check shapes_xl_and_refiner_with_prompts_of_their_own draw xl2 "$at/sdxl_refiner_prompt_example.json" "${xl[@]}" "${small[@]}"
 check shapes_xl_in_one_step draw xlturbo "$at/sdxlturbo_example.json" --set 20.ckpt_name=shapes-xl "${small[@]}"
+
+# ---- cut down: what stands in them is converted as it was once looked at, and the file, its YAML and its API form draw the same
+n=0
+for file in "$at"/cut/*.json; do
+    name=$(basename "$file" .json) n=$((n + 1))
+    "$kiln" convert "$file" >"$work/$name.yaml" 2>"$work/log"
+    check "convert_$name" diff "$at/cut/$name.yaml" "$work/$name.yaml"
+    "$kiln" convert "$work/$name.yaml" -o "$work/$name.api.json" 2>"$work/log"
+    check "runs_$name" draw "cut_$name" "$file" --input workflows/pictures
+    check "runs_its_yaml_$name" draw "cut_yaml_$name" "$work/$name.yaml" --input workflows/pictures
+    check "runs_its_api_form_$name" draw "cut_api_$name" "$work/$name.api.json" --input workflows/pictures
+    for form in yaml api; do
+        same "${name}_${form}_draws_the_same" "$(all "cut_${form}_$name")" "$(all "cut_$name")"
+    done
+done
+check a_dozen [ "$n" -ge 12 ]
 exit $status

@@ -11,9 +11,11 @@ Keywords are the workflow's parameters (`kiln params FILE`); `set={"sampler.step
 workflow runs at a time in a process. Ctrl-C stops it within a step.
 """
 import base64
+import difflib
 import json
 import os
 import queue
+import re
 import threading
 
 from . import _library as c
@@ -92,8 +94,51 @@ def _text(value):
     if isinstance(value, bool):
         return b"true" if value else b"false"
     if isinstance(value, (list, tuple)):
-        return ":".join(os.fspath(v) for v in value).encode()
-    return (os.fspath(value) if isinstance(value, os.PathLike) else str(value)).encode()
+        value = ":".join(os.fspath(v) for v in value)
+    text = os.fspath(value) if isinstance(value, os.PathLike) else str(value)
+    if "\0" in text:
+        raise ValueError(f"a text cannot hold a NUL: {text[:60]!r}")
+    return text.encode()
+
+
+def _setting(name, value):
+    if value is None:
+        raise TypeError(f"{name}: None is no value; leave it out for the workflow's own")
+    return c.Setting(name=_text(name), value=_text(value))
+
+
+_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
+
+
+def _bytes(name, value):
+    """A number, or "1200M", "4G", "1.5GiB" as on the command line."""
+    if not isinstance(value, str):
+        return value
+    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([kmgt]i?)?b?\s*", value, re.IGNORECASE)
+    if not match:
+        raise TypeError(f"{name}: {value!r} is no size like 500M, 4G or 1.5GiB")
+    return int(float(match[1]) * _UNITS[(match[2] or "").upper()])
+
+
+def _as_declared(options):
+    """The names of the command line's options as those of the library's."""
+    options = {k: v for k, v in (options or {}).items() if v is not None}
+    if "output" in options:
+        if "out" in options or "file" in options:
+            raise TypeError("output and out: which? output names the file and its folder")
+        folder, options["file"] = os.path.split(os.fspath(options.pop("output")))
+        options["out"] = folder or "."
+    if "save_state" in options:
+        options["state_seconds"] = options.pop("save_state") or -1  # 0: never, as there
+    if "cache_size" in options:
+        options["cache_limit"] = _bytes("cache_size", options.pop("cache_size"))
+    if "memory" in options:
+        options["memory"] = _bytes("memory", options["memory"])
+    if isinstance(options.get("over"), str):
+        options["over"] = [options["over"]]
+    for name in ("quiet", "verbose"):
+        options.pop(name, None)  # nothing is printed
+    return options
 
 
 _NUMBERS = {"threads", "jobs", "memory", "cache_limit", "state_seconds", "no_cache", "fail_fast", "validate", "again",
@@ -112,7 +157,7 @@ class _Job:
         """kiln_workflow_options, and what they point to."""
         options = dict(self.options)
         over = [_text(o if isinstance(o, str) else "%s=%s" % o) for o in options.pop("over", None) or []]
-        sets = (c.Setting * len(self.settings))(*[(k.encode(), _text(v)) for k, v in self.settings.items()])
+        sets = (c.Setting * len(self.settings))(*[_setting(k, v) for k, v in self.settings.items()])
         self.held = [sets, (c.ctypes.c_char_p * len(over))(*over), c.LOG(self.on_log)]
         o = c.WorkflowOptions(size=c.ctypes.sizeof(c.WorkflowOptions), path=_text(self.path), set=sets,
                               n_set=len(self.settings), set_stride=c.ctypes.sizeof(c.Setting), over=self.held[1],
@@ -170,7 +215,9 @@ class _Job:
         known = _NUMBERS | _TEXTS | {"plugins", "models", "input", "over", "over_file"}
         unknown = set(self.options) - known
         if unknown:
-            raise TypeError(f"no option is called {sorted(unknown)[0]!r}")
+            name = sorted(unknown)[0]
+            near = difflib.get_close_matches(name, known, 1)
+            raise TypeError(f"no option is called {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
         if not _one.acquire(blocking=False):
             raise Error("one workflow at a time in a process")
         self.thread = threading.Thread(target=self.work, args=(only_check,), daemon=True)
@@ -200,7 +247,7 @@ class _Job:
 
 
 def _job(path, set, options, params):
-    return _Job(path, {**params, **(set or {})}, {k: v for k, v in (options or {}).items() if v is not None}, queue.Queue())
+    return _Job(path, {**params, **(set or {})}, _as_declared(options), queue.Queue())
 
 
 def events(path, *, set=None, options=None, result=None, **params):

@@ -9,7 +9,8 @@
 int editor_is_saved(const yaml_node *root)
 {
     const yaml_node *nodes = yaml_get(root, "nodes");
-    return nodes && nodes->kind == YAML_SEQUENCE && yaml_get(root, "links");
+    if (!nodes || nodes->kind != YAML_SEQUENCE) return 0;
+    return yaml_get(root, "links") || (nodes->n && yaml_get(nodes->item[0], "id") && yaml_get(nodes->item[0], "type"));
 }
 
 /* ---- the tree ---- */
