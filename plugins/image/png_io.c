@@ -213,7 +213,7 @@ static void write_animation_head(png_structp png, const png_write *w)
 static void set_head(png_structp png, png_infop info, const png_write *w)
 {
     png_set_compression_level(png, w->level);
-    png_set_IHDR(png, info, (png_uint_32)w->width, (png_uint_32)w->height, 8,
+    png_set_IHDR(png, info, (png_uint_32)w->width, (png_uint_32)w->height, w->depth == 16 ? 16 : 8,
                  w->channels == 4 ? PNG_COLOR_TYPE_RGB_ALPHA : PNG_COLOR_TYPE_RGB, PNG_INTERLACE_NONE,
                  PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
 }
@@ -266,6 +266,7 @@ static void write_frames(png_structp png, const kiln_call *c, const png_write *w
 
 static int encode(png_structp png, png_infop info, sink *s, bytes *frame, const kiln_call *c, const png_write *w)
 {
+    const int64_t row = w->width * w->channels * (w->depth == 16 ? 2 : 1);
     if (setjmp(png_jmpbuf(png))) return 0;
     png_set_write_fn(png, s, sink_write, sink_flush);
     set_head(png, info, w);
@@ -277,7 +278,7 @@ static int encode(png_structp png, png_infop info, sink *s, bytes *frame, const 
     if (w->frames > 1) write_animation_head(png, w);
     for (int64_t y = 0; y < w->height; y++) {
         report(png, c, y, w->height, "writing");
-        png_write_row(png, (png_bytep)(uintptr_t)(w->pixels + y * w->width * w->channels));
+        png_write_row(png, (png_bytep)(uintptr_t)(w->pixels + y * row));
     }
     if (w->frames > 1) write_frames(png, c, w, frame);
     png_write_end(png, info);

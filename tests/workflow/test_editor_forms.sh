@@ -61,6 +61,11 @@ expect fault_at_the_top 2 "widgets.json:7:3" $read_ "$files/widgets.json" --set 
 expect fault_with_a_title 2 "node '4' (CheckpointLoaderSimple) \"The checkpoint\": input 'ckpt_name': no file 'nobody'" $read_ "$files/widgets.json" --set 4.ckpt_name=nobody
 expect fault_in_a_subgraph 2 "node '20:3:2' (KSampler) in subgraph \"First\" > \"Inner\": input 'steps'" $read_ "$files/subgraph.json" --set 20:3:2.steps=x
 
+# ---- what belongs to another choice than the one made is said, and what a choice has is checked
+expect of_another_choice 0 "input 'resize_type.longer_size' counts where 'resize_type' is 'scale longer dimension'; here that is 'scale by multiplier'" \
+    $read_ "$files/dynamic.json" --set 3.resize_type.longer_size=7
+expect of_this_choice 2 "input 'resize_type.multiplier': '9' is not a number from 0.01 to 8" $read_ "$files/dynamic.json" --set 3.resize_type.multiplier=9
+
 # ---- the chunk `workflow` of a picture counts where there is no `prompt`
 chunk() { # KEY FILE
     python3 - "$1" "$2" <<'P'
