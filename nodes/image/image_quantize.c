@@ -39,8 +39,7 @@ typedef struct {
 
 static void put_colour(const quantizing *q, int64_t y, int64_t x, int index)
 {
-    for (int k = 0; k < 3; k++)
-        q->out[(y * q->w + x) * q->channels + k] = (float)q->colours.rgb[index][k] / 255.0f;
+    for (int k = 0; k < 3; k++) q->out[(y * q->w + x) * q->channels + k] = (float)q->colours.rgb[index][k] / 255.0f;
 }
 
 static kiln_status report(const quantizing *q, int64_t y)
@@ -52,8 +51,7 @@ static kiln_status map_plain(quantizing *q)
 {
     for (int64_t y = 0; y < q->h; y++) {
         TRY(report(q, y));
-        for (int64_t x = 0; x < q->w; x++)
-            put_colour(q, y, x, palette_nearest(q->map, q->pixels + (y * q->w + x) * 3));
+        for (int64_t x = 0; x < q->w; x++) put_colour(q, y, x, palette_nearest(q->map, q->pixels + (y * q->w + x) * 3));
     }
     return KILN_OK;
 }

@@ -33,10 +33,12 @@ static const kiln_choice way_choice[] = {
 static const kiln_choice crop_choice[] = {{.name = "disabled", .value = 0, .doc = "Proportions change."},
                                           {.name = "center", .value = 1, .doc = "The middle is cut out first."},
                                           {0}};
-static const kiln_choice method_choice[] = {
-    {.name = "nearest-exact", .value = RESIZE_NEAREST}, {.name = "bilinear", .value = RESIZE_BILINEAR},
-    {.name = "area", .value = RESIZE_AREA},             {.name = "bicubic", .value = RESIZE_BICUBIC},
-    {.name = "lanczos", .value = METHOD_LANCZOS},       {0}};
+static const kiln_choice method_choice[] = {{.name = "nearest-exact", .value = RESIZE_NEAREST},
+                                            {.name = "bilinear", .value = RESIZE_BILINEAR},
+                                            {.name = "area", .value = RESIZE_AREA},
+                                            {.name = "bicubic", .value = RESIZE_BICUBIC},
+                                            {.name = "lanczos", .value = METHOD_LANCZOS},
+                                            {0}};
 
 #define OF_WAY(name_, field_, ways_, type_, default_, min_, max_, step_, doc_)                                         \
     {                                                                                                                  \

@@ -19,7 +19,7 @@ typedef struct {
 typedef struct {
     uint32_t first, n; /* of `order` */
     uint32_t pixels;
-    int left, right;   /* boxes that it was cut into; 0: none */
+    int left, right; /* boxes that it was cut into; 0: none */
     uint8_t low[3], high[3];
 } box;
 

@@ -98,9 +98,9 @@ static void test_middle(void)
     float *v;
     kiln_value *in = tensor_of(3, dim, NULL, &v);
     for (int i = 0; i < 40; i++) v[i] = (float)(i % 10) / 10;
-    made m = node_with(&node_resize_image_mask,
-                       "resize_type=scale to multiple; resize_type.multiple=4; scale_method=nearest-exact", in, NULL,
-                       NULL);
+    made m =
+        node_with(&node_resize_image_mask,
+                  "resize_type=scale to multiple; resize_type.multiple=4; scale_method=nearest-exact", in, NULL, NULL);
     REQUIRE(m.status == KILN_OK);
     kiln_tensor t = view_of(m.out[0]);
     CHECK(t.dim[1] == 4 && t.dim[2] == 8);
