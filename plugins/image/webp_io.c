@@ -17,7 +17,7 @@
 #include <webp/encode.h>
 #include <webp/mux.h>
 
-enum { FILE_MAX = 1 << 30, SIDE_MAX = WEBP_MAX_DIMENSION };
+enum { SIDE_MAX = WEBP_MAX_DIMENSION };
 
 static int fail(picture_fault *fault, kiln_status status, const char *why)
 {
@@ -34,16 +34,6 @@ typedef struct {
     WebPAnimDecoder *decoder;
     WebPAnimInfo info;
 } reader;
-
-static int read_all(FILE *f, reader *r, picture_fault *fault)
-{
-    long size = fseek(f, 0, SEEK_END) == 0 ? ftell(f) : -1;
-    if (size < 0 || size > FILE_MAX) return fail(fault, KILN_ERR_INVALID, "it is no file of at most 1 GiB");
-    rewind(f);
-    r->n = (size_t)size;
-    if (!(r->data = malloc(r->n + 1))) return fail(fault, KILN_ERR_NOMEM, "out of memory");
-    return fread(r->data, 1, r->n, f) == r->n ? 1 : fail(fault, KILN_OK, "it ends early");
-}
 
 /* 0: refused for its size, before anything is taken for it. */
 static int check_size(const WebPDemuxer *demux, picture_fault *fault)
@@ -113,7 +103,8 @@ static int decode(const kiln_call *c, reader *r, picture *out, picture_fault *fa
 int webp_decode(const kiln_call *c, FILE *f, picture *out, picture_fault *fault)
 {
     reader r = {0};
-    int ok = read_all(f, &r, fault) && decode(c, &r, out, fault);
+    r.data = picture_file(f, &r.n, fault);
+    int ok = r.data && decode(c, &r, out, fault);
     WebPAnimDecoderDelete(r.decoder);
     free(r.data);
     return ok;

@@ -108,7 +108,7 @@ static void test_as_pillow_reads_them(void)
     FILE *f = goldens();
     for (; read_golden(f, &g); n++) check_golden(&g);
     fclose(f);
-    CHECK_EQ(n, 34);
+    CHECK_EQ(n, 57);
 }
 
 /* ---- damaged and hostile files ---- */
@@ -219,10 +219,12 @@ static void test_kinds_that_are_not_read_are_named(void)
         const char *bytes;
         size_t n;
         const char *says;
-    } other[] = {{"\0\0\0\40ftypavif\0\0\0\0", 16, "AVIF"}, {"\0\0\0\40ftypheic\0\0\0\0", 16, "HEIC"},
-                 {"GIF89a..........", 16, "GIF"},           {"BM..............", 16, "BMP"},
-                 {"II*\0............", 16, "TIFF"},         {"\0\0\0\14JXL \15\12\207\12....", 16, "JPEG XL"},
-                 {"hello", 5, "not a PNG, JPEG or WebP"}};
+    } other[] = {{"\0\0\0\40ftypheic\0\0\0\0", 16, "HEIC"},
+                 {"GIF89a..........", 16, "GIF"},
+                 {"BM..............", 16, "BMP"},
+                 {"II*\0............", 16, "TIFF"},
+                 {"\0\0\0\14JXL \15\12\207\12....", 16, "JPEG XL"},
+                 {"hello", 5, "not a PNG, JPEG, WebP or AVIF"}};
     for (size_t i = 0; i < sizeof other / sizeof other[0]; i++) {
         made m = load_bytes((const unsigned char *)other[i].bytes, other[i].n);
         CHECK_MSG(strstr(m.why.message, "convert the picture to PNG") != NULL, "%s", m.why.message);
@@ -319,8 +321,8 @@ static void test_an_animated_png_has_its_frames(void)
     }
     CHECK_EQ(at, n);
     CHECK(first >= 1 && heads == 3 && parts >= 2);
-    made back = load(node_file); /* a reader without animations sees the first */
-    CHECK_MSG(back.status == KILN_OK && view_of(back.out[0]).dim[0] == 1, "%s", back.why.message);
+    made back = load(node_file);
+    CHECK_MSG(back.status == KILN_OK && apart(v, back.out[0]) == 0, "%s", back.why.message);
     made_free(&back);
     value_unref(v);
 }
