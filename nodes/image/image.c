@@ -47,8 +47,9 @@ static kiln_status load_image_run(const kiln_call *c)
 }
 
 const kiln_node node_load_image = {
-    KIT_NODE_AT(3, "LoadImage", "Load Image", "image",
-                "Reads a picture (PNG, JPEG, WebP, AVIF), turned as its EXIF orientation says; all frames of an animation."),
+    KIT_NODE_AT(
+        3, "LoadImage", "Load Image", "image",
+        "Reads a picture (PNG, JPEG, WebP, AVIF), turned as its EXIF orientation says; all frames of an animation."),
     KILN_ARRAY(out, load_out),
     KIT_PARAMS(load_params, load_param),
     .run = load_image_run,

@@ -19,7 +19,8 @@ typedef struct {
         .name = name_, .type = KILN_P_STRING, .flags = KILN_PARAM_MULTILINE | KILN_PARAM_REQUIRED,                     \
         .offset = offsetof(extract_params, field), .def_str = "", .doc = text_                                         \
     }
-static const kiln_param extract_param[] = {TEXT(text, "json_string", "The JSON."), TEXT(key, "key", "What is asked for.")};
+static const kiln_param extract_param[] = {TEXT(text, "json_string", "The JSON."),
+                                           TEXT(key, "key", "What is asked for.")};
 static const kiln_port extract_out[] = {{.name = "STRING", .type = "STRING", .doc = "The value as a text."}};
 
 static int is_shown(utf8proc_int32_t code)

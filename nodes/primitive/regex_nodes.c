@@ -56,8 +56,8 @@ static pcre2_code *compiled(const char *pattern, const how_params *how, int *err
     uint32_t options = PCRE2_UTF | PCRE2_UCP | (how->case_insensitive ? PCRE2_CASELESS : 0) |
                        (how->multiline ? PCRE2_MULTILINE : 0) | (how->dotall ? PCRE2_DOTALL : 0);
     if (context) pcre2_set_newline(context, PCRE2_NEWLINE_LF);
-    pcre2_code *code = context ? pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, options, error, at, context)
-                               : NULL;
+    pcre2_code *code =
+        context ? pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, options, error, at, context) : NULL;
     pcre2_compile_context_free(context);
     return code;
 }
@@ -70,8 +70,8 @@ static kiln_status search_begin(const kiln_call *c, const char *pattern, const c
     *s = (search){.c = c, .text = text, .n = strlen(text)};
     if (!made) return KILN_ERR_NOMEM;
     if (!regex_pattern(pattern, made, why))
-        return c->host->fail(c->ctx, KILN_ERR_INVALID, "regex_pattern: '%.80s' is no regular expression of Python's: %s",
-                             pattern, why);
+        return c->host->fail(c->ctx, KILN_ERR_INVALID,
+                             "regex_pattern: '%.80s' is no regular expression of Python's: %s", pattern, why);
     s->code = compiled(made, &how, &error, &at);
     if (!s->code) {
         pcre2_get_error_message(error, (PCRE2_UCHAR *)why, sizeof why);
@@ -202,9 +202,7 @@ static const kiln_port string_out[] = {{.name = "STRING", .type = "STRING", .doc
 static kiln_status extract_all(search *s, const extract_params *p, growing *g)
 {
     int one = p->mode == FIRST_MATCH || p->mode == FIRST_GROUP, is = 1;
-    uint32_t group = p->mode == FIRST_MATCH   ? 0
-                     : p->mode == ALL_MATCHES ? s->groups > 0
-                                              : (uint32_t)p->group_index;
+    uint32_t group = p->mode == FIRST_MATCH ? 0 : p->mode == ALL_MATCHES ? s->groups > 0 : (uint32_t)p->group_index;
     if (group > s->groups || (p->mode == ALL_GROUPS && s->groups == 0)) return KILN_OK;
     for (uint64_t i = 0; is && (i == 0 || !one); i++) {
         size_t n;

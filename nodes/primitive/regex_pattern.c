@@ -82,7 +82,8 @@ static int back_reference(reader *r)
 {
     const char *d = r->at + 1;
     if (is_octal(d[0]) && is_octal(d[1]) && is_octal(d[2])) return put_octal(r, 3);
-    int digits = isdigit((unsigned char)d[1]) ? 2 : 1, group = digits == 2 ? (d[0] - '0') * 10 + d[1] - '0' : d[0] - '0';
+    int digits = isdigit((unsigned char)d[1]) ? 2 : 1,
+        group = digits == 2 ? (d[0] - '0') * 10 + d[1] - '0' : d[0] - '0';
     if (group > r->groups) return refuse(r, "there is no group %d before it", group);
     r->at += 1 + digits;
     return r->to += sprintf(r->to, "\\g{%d}", group), 1;

@@ -12,7 +12,7 @@ typedef struct {
     int64_t multiple;
 } resolution_params;
 
-#define RATIO(w, h) ((w) * 100 + (h))
+#define RATIO(w, h) ((w)*100 + (h))
 static const kiln_choice ratio_choice[] = {{.name = "1:1 (Square)", .value = RATIO(1, 1)},
                                            {.name = "2:3 (Portrait Photo)", .value = RATIO(2, 3)},
                                            {.name = "3:2 (Photo)", .value = RATIO(3, 2)},

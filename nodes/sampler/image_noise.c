@@ -30,8 +30,7 @@ static kiln_status noise_run(const kiln_call *c)
     TRY(c->host->progress(c->ctx, 0, n, "noise"));
     torch_seed(&g, p->seed);
     torch_randn(&g, noise, n);
-    for (size_t i = 0; i < n; i++)
-        noise[i] = fminf(1, fmaxf(0, ((const float *)a.data)[i] + strength * noise[i]));
+    for (size_t i = 0; i < n; i++) noise[i] = fminf(1, fmaxf(0, ((const float *)a.data)[i] + strength * noise[i]));
     return KILN_OK;
 }
 const kiln_node node_image_add_noise = {

@@ -20,7 +20,10 @@ static kiln_value *latent_of(uint32_t rank, const int64_t *dim, int plus)
     return latent;
 }
 
-static kiln_tensor samples_of(const made *m) { return view_of((kiln_value *)(size_t)value_api.map_get(m->out[0], "samples")); }
+static kiln_tensor samples_of(const made *m)
+{
+    return view_of((kiln_value *)(size_t)value_api.map_get(m->out[0], "samples"));
+}
 
 static void test_empty(void)
 {

@@ -22,21 +22,22 @@ enum { ALL_MATCHES = 1, ALL_GROUPS = 3, FIELDS = 8 };
 
 static made matched(const char *pattern, const char *text, const char *flags)
 {
-    match_params p = {text, pattern, strchr(flags, 'I') != NULL, strchr(flags, 'M') != NULL, strchr(flags, 'S') != NULL};
+    match_params p = {text, pattern, strchr(flags, 'I') != NULL, strchr(flags, 'M') != NULL,
+                      strchr(flags, 'S') != NULL};
     return node_run(&node_regex_match, &p, NULL, NULL);
 }
 
 static made extracted(const char *pattern, const char *text, const char *flags, int32_t mode)
 {
-    extract_params p = {text, pattern, mode, strchr(flags, 'I') != NULL, strchr(flags, 'M') != NULL,
-                        strchr(flags, 'S') != NULL, 1};
+    extract_params p = {
+        text, pattern, mode, strchr(flags, 'I') != NULL, strchr(flags, 'M') != NULL, strchr(flags, 'S') != NULL, 1};
     return node_run(&node_regex_extract, &p, NULL, NULL);
 }
 
 static made replaced(const char *pattern, const char *text, const char *flags, const char *with)
 {
-    replace_params p = {text, pattern, with, strchr(flags, 'I') != NULL, strchr(flags, 'M') != NULL,
-                        strchr(flags, 'S') != NULL, 0};
+    replace_params p = {
+        text, pattern, with, strchr(flags, 'I') != NULL, strchr(flags, 'M') != NULL, strchr(flags, 'S') != NULL, 0};
     return node_run(&node_regex_replace, &p, NULL, NULL);
 }
 
