@@ -392,16 +392,13 @@ static void check_absent(checker *k, graph_node *g, const unsigned char *given)
 /* A parameter of another choice than the one that was made says nothing: ComfyUI takes it all the same. */
 static void warn_of_other_choices(checker *k, const graph_node *g, const doc_input *in)
 {
-    const kiln_node *t = g->type;
-    int i = -1, on;
-    for (uint32_t p = 0; p < t->n_param; p++)
-        if (strcmp(node_param(t, p)->name, in->name) == 0) i = (int)p;
-    if (i < 0 || (on = dependent_on(t, node_param(t, (uint32_t)i))) < 0 || g->param_in[on].node != SOURCE_NONE) return;
-    const kiln_param *p = node_param(t, (uint32_t)i), *decides = node_param(t, (uint32_t)on);
-    const char *choice = param_get(decides, g->params).text;
-    if (choice && !dependent_has(p, choice))
-        document_warn(k->doc, in->at, g->doc, "input '%s' counts where '%s' is '%s'; here that is '%s'", p->name,
-                      decides->name, p->from, choice);
+    const char *choice;
+    for (uint32_t i = 0; i < g->type->n_param; i++) {
+        const kiln_param *p = node_param(g->type, i);
+        if (strcmp(p->name, in->name) == 0 && dependent_is_away(g, i, &choice))
+            document_warn(k->doc, in->at, g->doc, "input '%s' counts where '%.*s' is '%s'; here that is '%s'", p->name,
+                          (int)(strrchr(p->name, '.') - p->name), p->name, p->from, choice);
+    }
 }
 
 void checker_node(checker *k, graph_node *g)

@@ -12,7 +12,7 @@ from pathlib import Path
 GOLDEN = Path(__file__).resolve().parents[2] / "tests/golden"
 FUNCTIONS = {"abs": abs, "min": min, "max": max, "round": round, "sqrt": math.sqrt, "ceil": math.ceil, "floor": math.floor, "int": int, "float": float,
              "pow": pow, "log2": math.log2, "sum": lambda *v: sum(v)}
-TEXTS = ["", "a", "Hello World", "  two  blanks ", "\tx\n", "naïve ÉCOLE", "it's o'clock", "3rd ÄÖÜ-test_case", "東京 TOKYO", "\u00a0nbsp\u2003", "a.b.a.b"]
+TEXTS = ["", "a", "Hello World", "  two  blanks ", "\tx\n", "naïve ÉCOLE", "it's o'clock", "3rd ÄÖÜ-test_case", "東京 TOKYO", "\u00a0nbsp\u2003", "a.b.a.b", "straße ŉ ﬁn ΐ ß", "İstanbul ǆ"]
 
 
 def expression(r, depth=0):

@@ -2,7 +2,6 @@
 #include "workflow/editor/editor_widgets.h"
 
 #include "base/str.h"
-#include "kiln/params.h"
 #include "workflow/dependent.h"
 
 #include <math.h>
@@ -58,22 +57,12 @@ static int is_given(const kiln_param *p, const yaml_node *v)
     return v->kind != YAML_SCALAR || v->quoted || editor_text(v) || strcmp(editor_param_type(p), "COMBO") != 0;
 }
 
-/* What the file chose for an ENUM, or its default. */
-static const char *chosen(const editor_node *n, uint32_t i)
+/* What the file has for the parameter, so far. */
+static const char *written(void *arg, const char *name)
 {
-    const kiln_param *p = node_param(n->row, i);
-    const char *text = n->value[i] ? editor_text(n->value[i]) : NULL;
-    if (text) return text;
-    for (size_t k = 0; kiln_choice_at(p, k).name; k++)
-        if ((double)kiln_choice_at(p, k).value == p->def) return kiln_choice_at(p, k).name;
-    return "";
-}
-
-/* Whether the choices before it have the parameter. */
-static int is_there(const editor_node *n, const kiln_param *p)
-{
-    int on = dependent_on(n->row, p);
-    return on < 0 || (is_there(n, node_param(n->row, (uint32_t)on)) && dependent_has(p, chosen(n, (uint32_t)on)));
+    const editor_node *n = arg;
+    int i = editor_param(n->row, name);
+    return i >= 0 && n->value[i] ? editor_text(n->value[i]) : NULL;
 }
 
 void editor_widgets_read(editor *x, editor_node *n)
@@ -92,7 +81,7 @@ void editor_widgets_read(editor *x, editor_node *n)
     for (uint32_t i = 0; i < n->row->n_param; i++) {
         const kiln_param *p = node_param(n->row, i);
         if (map) n->value[i] = yaml_get(v, p->name);
-        if (!is_there(n, p)) continue;
+        if (dependent_was_left(n->row, p, written, n)) continue;
         if (list && !(p->flags & KILN_PARAM_OWN)) {
             n->value[i] = at < v->n ? v->item[at] : NULL;
             at += 1 + (size_t)editor_has_control(p);
