@@ -256,7 +256,9 @@ static int decode(film *m, picture *out)
         return fail(m, KILN_ERR_INVALID, "larger than 16384 pixels a side");
     if (w * h * m->n_frame > PICTURE_PIXELS_MAX)
         return fail(m, KILN_ERR_INVALID, "its frames have more than 178 megapixels together");
-    if (m->n_frame < m->n_told) return fail(m, KILN_OK, "frames are missing");
+    if (m->n_frame == 0 || m->n_frame < m->n_told) return fail(m, KILN_OK, "frames are missing");
+    if (m->frame[0].w != w || m->frame[0].h != h) /* so that the file has to be large enough for the canvas */
+        return fail(m, KILN_OK, "its first frame is not the whole picture");
     if (!decode_frame(m, &m->frame[0], &first)) return picture_free(&first), 0;
     *out = (picture){.width = (int64_t)w,
                      .height = (int64_t)h,
