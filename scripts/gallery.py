@@ -10,7 +10,8 @@ import tempfile
 
 from PIL import Image, ImageDraw, ImageFont
 
-SIDE, GAP, LINE = 192, 12, 14
+SIDE, GAP, LINE = 192, 12, 16
+FONT = "DejaVuSans.ttf"  # fonts-dejavu-core
 # name, workflow, settings; "@name" is the picture that `name` drew; names that begin with a dot are drawn and not shown
 ROWS = [
     (".pair", "txt2img.yaml", {"prompt": "a red circle left of a blue square"}),
@@ -74,7 +75,7 @@ def main():
         shown = [name for name, _, _ in ROWS if not name.startswith(".")]
         columns, rows = 5, (len(shown) + 4) // 5
         sheet = Image.new("RGB", (columns * (SIDE + GAP) + GAP, rows * (SIDE + LINE + GAP) + GAP), "#dddddd")
-        pen, font = ImageDraw.Draw(sheet), ImageFont.load_default()
+        pen, font = ImageDraw.Draw(sheet), ImageFont.truetype(FONT, 11)
         for i, name in enumerate(shown):
             x, y = GAP + i % columns * (SIDE + GAP), GAP + i // columns * (SIDE + LINE + GAP)
             sheet.paste(tile(drawn[name]), (x, y))

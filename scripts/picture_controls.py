@@ -9,7 +9,7 @@ import tempfile
 
 from PIL import Image, ImageDraw, ImageFont
 
-from gallery import GAP, LINE, draw, tile
+from gallery import FONT, GAP, LINE, draw, tile
 
 SIDE = 128
 PICTURES = "workflows/pictures"
@@ -40,7 +40,7 @@ def main():
     parser.add_argument("--out", default="docs/images/controls.png")
     args = parser.parse_args()
     sheet = Image.new("RGB", (5 * (SIDE + GAP) + GAP, len(ROWS) * (SIDE + LINE + GAP) + GAP), "#dddddd")
-    pen, font = ImageDraw.Draw(sheet), ImageFont.load_default()
+    pen, font = ImageDraw.Draw(sheet), ImageFont.truetype(FONT, 11)
     with tempfile.TemporaryDirectory() as folder:
         for r, row in enumerate(ROWS):
             for c, (what, said) in enumerate(row):

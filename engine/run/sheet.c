@@ -7,7 +7,8 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/memory_alloc.h"
-#include "run/sheet_font.h"
+#include "base/str.h"
+#include "run/sheet_text.h"
 
 #include <png.h>
 #include <stdio.h>
@@ -19,21 +20,30 @@ enum {
     ONE_LINE_MAX = 16 /* points of a lone axis that still are one line */,
     PICTURE_SIDE_MAX = 16384,
     LABEL_MAX = 400,
-    TEXT_LINES = 3
+    TEXT_LINES = 3,
+    LARGE_FROM = 192 /* pixels of a cell from which on letters are large */,
+    LARGE = 15,
+    SMALL = 11,
+    SIDE_EMS = 14, /* the widest label at the side, in letters' sizes */
+    CELL_EMS = 5   /* a column is as wide as its label, up to this, where there is room */
 };
 
 typedef struct {
     uint8_t r, g, b;
 } colour;
 
-static const colour paper = {250, 250, 248}, ink = {30, 30, 34}, mist = {222, 222, 226}, alarm_red = {200, 40, 40};
+static const colour paper = {250, 250, 248}, ink = {30, 30, 34}, faint = {112, 112, 120}, mist = {222, 222, 226},
+                    alarm_red = {200, 40, 40};
 
 typedef struct {
     const sweep *s;
+    sheet_text text;
     size_t columns, lines;   /* cells along the top and down the side    */
     int grid;                /* axes are labelled; otherwise each cell is */
     size_t cell_w, cell_h;   /* pixels of a picture                       */
-    size_t scale;            /* of the letters                            */
+    size_t step_w, step_h;   /* from one cell to the next, less GAP       */
+    size_t ems;              /* how wide a label may make a column        */
+    size_t title, head;      /* height of the axis' name on top, of its values */
     size_t left, top, under; /* room for labels                         */
     size_t width, height;
     uint8_t *rgb;
@@ -54,63 +64,34 @@ static void box(sheet *t, size_t x, size_t y, size_t w, size_t h, colour c)
         for (size_t i = 0; i < w; i++) dot(t, x + i, y + j, c);
 }
 
-static void letter(sheet *t, size_t x, size_t y, unsigned char code, colour c)
+static uint8_t mixed(uint8_t under, uint8_t over, uint8_t cover)
 {
-    const uint8_t *column = sheet_font[(code < FONT_FIRST || code > FONT_LAST ? '?' : code) - FONT_FIRST];
-    for (size_t i = 0; i < FONT_WIDTH; i++)
-        for (size_t j = 0; j < FONT_HEIGHT; j++)
-            if (column[i] >> j & 1) box(t, x + i * t->scale, y + j * t->scale, t->scale, t->scale, c);
+    return (uint8_t)((under * (255 - cover) + over * cover + 127) / 255);
 }
 
-/* A text outside ASCII: one '?' for each character. Returns the number of letters. */
-static size_t plain(const char *text, char *out, size_t capacity)
+static void put_ink(sheet *t, size_t x0, size_t y0, const text_image *text, colour c)
 {
-    size_t n = 0;
-    for (const unsigned char *p = (const unsigned char *)text; *p && n + 1 < capacity; p++)
-        if ((*p & 0xc0) != 0x80) out[n++] = *p < 0x80 ? (char)*p : '?';
-    out[n] = '\0';
-    return n;
+    for (size_t y = y0; y < y0 + text->h && y < t->height; y++)
+        for (size_t x = x0; x < x0 + text->w && x < t->width; x++) {
+            uint8_t *p = t->rgb + (y * t->width + x) * 3, cover = text->cover[(y - y0) * text->w + x - x0];
+            p[0] = mixed(p[0], c.r, cover), p[1] = mixed(p[1], c.g, cover), p[2] = mixed(p[2], c.b, cover);
+        }
 }
 
-/* At most TEXT_LINES lines of `fit` letters, broken at a space where there is one; the rest is cut with "..". */
-static size_t break_lines(const char *text, size_t fit, char line[TEXT_LINES][LABEL_MAX])
+/* What a text takes in a box of that width. */
+static text_image measured(sheet *t, const char *text, size_t width, size_t lines)
 {
-    char all[LABEL_MAX];
-    size_t n = plain(text, all, sizeof all), at = 0, lines = 0;
-    if (fit == 0) return 0;
-    for (; at < n && lines < TEXT_LINES; lines++) {
-        size_t take = n - at < fit ? n - at : fit;
-        if (at + take < n && lines + 1 < TEXT_LINES)
-            for (size_t k = take + 1; k-- > take / 2 + 1;)
-                if (all[at + k] == ' ' || all[at + k - 1] == ' ') {
-                    take = k;
-                    break;
-                }
-        memcpy(line[lines], all + at, take);
-        line[lines][take] = '\0';
-        at += take;
-        while (all[at] == ' ') at++;
-    }
-    if (at < n && lines && fit > 2)
-        memcpy(line[lines - 1] + (strlen(line[lines - 1]) > 2 ? strlen(line[lines - 1]) - 2 : 0), "..", 3);
-    return lines;
+    text_image m;
+    return sheet_text_set(&t->text, text, width, lines, 0, &m) == KILN_OK ? m : (text_image){0};
 }
 
-static size_t line_height(const sheet *t) { return (FONT_HEIGHT + 2) * t->scale; }
-
-/* Centred in a box of w pixels. */
+/* Centred in a box of w by h pixels; h 0: from its top on. */
 static void label(sheet *t, size_t x, size_t y, size_t w, size_t h, const char *text, colour c)
 {
-    char line[TEXT_LINES][LABEL_MAX];
-    size_t step = FONT_STEP * t->scale, fit = w / step;
-    if (fit == 0) return;
-    size_t lines = break_lines(text, fit, line), used = lines * line_height(t);
-    if (h > used) y += (h - used) / 2;
-    for (size_t k = 0; k < lines; k++) {
-        size_t n = strlen(line[k]);
-        for (size_t i = 0; i < n; i++)
-            letter(t, x + (w - n * step) / 2 + i * step, y + k * line_height(t), (unsigned char)line[k][i], c);
-    }
+    text_image m;
+    if (sheet_text_set(&t->text, text, w, TEXT_LINES, 1, &m) != KILN_OK || !m.cover) return;
+    put_ink(t, x + (w - m.w) / 2, h > m.h ? y + (h - m.h) / 2 : y, &m, c);
+    mem_free(m.cover);
 }
 
 /* ---- pictures ---- */
@@ -175,10 +156,11 @@ static void cross_out(sheet *t, size_t x, size_t y)
         box(t, x + dx, y + dy, 2, 1, alarm_red);
         box(t, x + t->cell_w - 1 - dx, y + dy, 2, 1, alarm_red);
     }
-    size_t w = 8 * FONT_STEP * t->scale, h = line_height(t) + 2;
-    if (w > t->cell_w || h > t->cell_h) return;
+    text_image m = measured(t, "failed", 1000, 1);
+    size_t w = m.w + 2 * PAD, h = m.h + PAD;
+    if (m.w == 0 || w > t->cell_w || h > t->cell_h) return;
     box(t, x + (t->cell_w - w) / 2, y + (t->cell_h - h) / 2, w, h, mist);
-    label(t, x + (t->cell_w - w) / 2, y + (t->cell_h - h) / 2 + 2, w, h, "failed", alarm_red);
+    label(t, x, y, t->cell_w, t->cell_h, "failed", alarm_red);
 }
 
 /* ---- where everything stands ---- */
@@ -214,62 +196,127 @@ static void choose_cell(sheet *t, const sheet_cell *cell)
     if (t->cell_h < SHEET_CELL_MIN) t->cell_h = SHEET_CELL_MIN;
 }
 
+/* Whether an axis can be named once, where its values stand alone. */
+static int is_named_once(const sheet *t, size_t a) { return t->s->axis[a].n_name == 1; }
+
 static void side_label(const sheet *t, size_t line, char *text, size_t capacity)
 {
     size_t used = 0, n_axis = t->s->n_axis;
     text[0] = '\0';
-    for (size_t a = 0; a + 1 < n_axis && used + 2 < capacity; a++) {
-        if (a) text[used++] = ' ';
-        sweep_point_label(t->s, a, sweep_point(t->s, line * t->columns, a), text + used, capacity - used);
+    for (size_t a = 0; a + 1 < n_axis && used + 3 < capacity; a++) {
+        if (a) text[used++] = ',', text[used++] = ' ';
+        sweep_point_value(t->s, a, sweep_point(t->s, line * t->columns, a), text + used, capacity - used);
         used += strlen(text + used);
     }
 }
 
-/* Lines of text that the longest label of a cell takes. */
-static size_t cell_lines(const sheet *t)
+/* The names of the axes down the side; an axis of several names has them beside its values. */
+static void side_title(const sheet *t, char *text, size_t capacity)
 {
-    char text[LABEL_MAX], line[TEXT_LINES][LABEL_MAX];
-    size_t most = 1;
-    for (size_t row = 0; row < t->s->n_row && most < TEXT_LINES; row++) {
-        sweep_label(t->s, row, text, sizeof text);
-        size_t n = break_lines(text, t->cell_w / (FONT_STEP * t->scale), line);
-        if (n > most) most = n;
+    size_t used = 0;
+    text[0] = '\0';
+    for (size_t a = 0; a + 1 < t->s->n_axis && used < capacity; a++)
+        if (is_named_once(t, a))
+            used += (size_t)snprintf(text + used, capacity - used, "%s%s", used ? ", " : "", t->s->axis[a].name[0]);
+}
+
+/* Of a sheet of one long axis, whose cells have their own labels. */
+static const char *cells_title(const sheet *t)
+{
+    return t->s->n_axis == 1 && is_named_once(t, 0) ? t->s->axis[0].name[0] : "";
+}
+
+static const char *top_title(const sheet *t) { return t->grid ? t->s->axis[t->s->n_axis - 1].name[0] : cells_title(t); }
+
+static void cell_label(const sheet *t, size_t row, char *text, size_t capacity)
+{
+    if (*cells_title(t))
+        sweep_point_value(t->s, 0, row, text, capacity);
+    else
+        sweep_label(t->s, row, text, capacity);
+}
+
+static void column_label(const sheet *t, size_t i, char *text, size_t capacity)
+{
+    if (t->grid)
+        sweep_point_value(t->s, t->s->n_axis - 1, i, text, capacity);
+    else
+        cell_label(t, i, text, capacity);
+}
+
+static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
+
+/* The width of a column for its labels, and their height in it. */
+static void measure_columns(sheet *t, size_t *height)
+{
+    size_t n = t->grid ? t->columns : t->s->n_row, most = t->ems * t->text.size;
+    char text[LABEL_MAX];
+    for (size_t i = 0; i < n && t->step_w < most; i++) {
+        column_label(t, i, text, sizeof text);
+        t->step_w = larger(t->step_w, measured(t, text, most, 1).w);
     }
-    return most;
+    for (size_t i = 0; i < n; i++) {
+        column_label(t, i, text, sizeof text);
+        *height = larger(*height, measured(t, text, t->step_w, TEXT_LINES).h);
+    }
+}
+
+/* The width of the labels down the side; a line is as high as its label. */
+static void measure_side(sheet *t)
+{
+    size_t most = SIDE_EMS * t->text.size, width;
+    char text[LABEL_MAX];
+    side_title(t, text, sizeof text);
+    text_image title = measured(t, text, most, TEXT_LINES);
+    width = title.w, t->head = larger(t->head, title.h);
+    for (size_t line = 0; line < t->lines; line++) {
+        side_label(t, line, text, sizeof text);
+        text_image m = measured(t, text, most, TEXT_LINES);
+        width = larger(width, m.w), t->step_h = larger(t->step_h, m.h);
+    }
+    if (width) t->left += width + 2 * PAD;
 }
 
 static void choose_capacity(sheet *t)
 {
-    t->scale = t->cell_w >= 192 ? 2 : 1;
-    t->left = t->top = PAD, t->under = 0;
-    if (!t->grid) {
-        t->under = line_height(t) * cell_lines(t) + PAD;
-        return;
-    }
-    t->top += line_height(t) * TEXT_LINES + PAD;
-    size_t longest = 0;
-    for (size_t line = 0; t->s->n_axis > 1 && line < t->lines; line++) {
-        char text[LABEL_MAX];
-        side_label(t, line, text, sizeof text);
-        if (strlen(text) > longest) longest = strlen(text);
-    }
-    if (longest > 24) longest = 24; /* the rest goes on further lines */
-    if (longest) t->left += (longest + 1) * FONT_STEP * t->scale + PAD;
+    t->left = t->top = PAD, t->under = t->title = t->head = 0;
+    t->step_w = t->cell_w, t->step_h = t->cell_h;
+    measure_columns(t, t->grid ? &t->head : &t->under);
+    if (t->grid && t->s->n_axis > 1) measure_side(t);
+    t->title = measured(t, top_title(t), t->columns * (t->step_w + GAP), 1).h;
+    t->top += t->title + t->head + (t->title || t->head ? PAD : 0);
+    if (t->under) t->under += PAD;
+}
+
+static kiln_status too_large(const sheet *t, const char *path, error *e)
+{
+    return error_set(e, KILN_ERR_INVALID,
+                     "%s: a sheet of %zu by %zu pictures is too large; sweep over less, or look at the files the "
+                     "manifest names",
+                     path, t->columns, t->lines);
+}
+
+static void choose_letters(sheet *t)
+{
+    size_t size = t->cell_w >= LARGE_FROM ? LARGE : SMALL;
+    if (t->text.size == size) return;
+    sheet_text_close(&t->text);
+    t->text.size = size;
+    sheet_text_open(&t->text, NULL);
 }
 
 /* Smaller cells until the whole fits. */
 static kiln_status choose_size(sheet *t, const char *path, error *e)
 {
-    for (;;) {
+    if (t->lines > SHEET_SIDE_MAX / SHEET_CELL_MIN || t->columns > SHEET_SIDE_MAX / SHEET_CELL_MIN)
+        return too_large(t, path, e);
+    for (t->ems = CELL_EMS;; t->ems = 0) {
+        choose_letters(t);
         choose_capacity(t);
-        t->width = t->left + t->columns * (t->cell_w + GAP) + PAD;
-        t->height = t->top + t->lines * (t->cell_h + t->under + GAP) + PAD;
+        t->width = t->left + t->columns * (t->step_w + GAP) + PAD;
+        t->height = t->top + t->lines * (t->step_h + t->under + GAP) + PAD;
         if (t->width <= SHEET_SIDE_MAX && t->height <= SHEET_SIDE_MAX) return KILN_OK;
-        if (t->cell_w <= SHEET_CELL_MIN || t->cell_h <= SHEET_CELL_MIN)
-            return error_set(e, KILN_ERR_INVALID,
-                             "%s: a sheet of %zu by %zu pictures is too large; sweep over less, or look at the files "
-                             "the manifest names",
-                             path, t->columns, t->lines);
+        if (t->cell_w <= SHEET_CELL_MIN || t->cell_h <= SHEET_CELL_MIN) return too_large(t, path, e);
         t->cell_w = t->cell_w * 3 / 4, t->cell_h = t->cell_h * 3 / 4;
         if (t->cell_w < SHEET_CELL_MIN) t->cell_w = SHEET_CELL_MIN;
         if (t->cell_h < SHEET_CELL_MIN) t->cell_h = SHEET_CELL_MIN;
@@ -279,27 +326,33 @@ static kiln_status choose_size(sheet *t, const char *path, error *e)
 static void draw_cell(sheet *t, size_t row, const sheet_cell *cell)
 {
     char text[LABEL_MAX];
-    size_t x = t->left + row % t->columns * (t->cell_w + GAP),
-           y = t->top + row / t->columns * (t->cell_h + t->under + GAP);
+    size_t x0 = t->left + row % t->columns * (t->step_w + GAP), x = x0 + (t->step_w - t->cell_w) / 2,
+           y = t->top + row / t->columns * (t->step_h + t->under + GAP);
     if (cell->state != SHEET_PICTURE || !picture(t, x, y, cell->path)) {
         box(t, x, y, t->cell_w, t->cell_h, mist);
         if (cell->state != SHEET_EMPTY) cross_out(t, x, y);
     }
     if (t->grid) return;
-    sweep_label(t->s, row, text, sizeof text);
-    label(t, x, y + t->cell_h + 2, t->cell_w, 0, text, ink);
+    cell_label(t, row, text, sizeof text);
+    label(t, x0, y + t->cell_h + 2, t->step_w, 0, text, ink);
 }
 
 static void draw_axes(sheet *t)
 {
     char text[LABEL_MAX];
-    for (size_t i = 0; t->grid && i < t->columns; i++) {
-        sweep_point_label(t->s, t->s->n_axis - 1, i, text, sizeof text);
-        label(t, t->left + i * (t->cell_w + GAP), PAD, t->cell_w, t->top - 2 * PAD, text, ink);
+    size_t head = PAD + t->title;
+    label(t, t->left, PAD, t->columns * (t->step_w + GAP), 0, top_title(t), faint);
+    if (!t->grid) return;
+    for (size_t i = 0; i < t->columns; i++) {
+        column_label(t, i, text, sizeof text);
+        label(t, t->left + i * (t->step_w + GAP), head, t->step_w, t->head, text, ink);
     }
-    for (size_t i = 0; t->grid && t->s->n_axis > 1 && i < t->lines; i++) {
+    if (t->s->n_axis < 2) return;
+    side_title(t, text, sizeof text);
+    label(t, PAD, head, t->left - 2 * PAD, t->head, text, faint);
+    for (size_t i = 0; i < t->lines; i++) {
         side_label(t, i, text, sizeof text);
-        label(t, PAD, t->top + i * (t->cell_h + GAP), t->left - 2 * PAD, t->cell_h, text, ink);
+        label(t, PAD, t->top + i * (t->step_h + GAP), t->left - 2 * PAD, t->step_h, text, ink);
     }
 }
 
@@ -324,19 +377,25 @@ static kiln_status save(const sheet *t, const char *path, error *e)
     return status;
 }
 
+static kiln_status draw(sheet *t, const sheet_cell *cell, const char *path, error *e)
+{
+    size_t bytes;
+    if (!checked_mul_size(t->width * 3, t->height, &bytes) || !(t->rgb = mem_alloc(bytes)))
+        return error_set(e, KILN_ERR_NOMEM, "%s: out of memory for %zu x %zu pixels", path, t->width, t->height);
+    box(t, 0, 0, t->width, t->height, paper);
+    draw_axes(t);
+    for (size_t i = 0; i < t->s->n_row; i++) draw_cell(t, i, &cell[i]);
+    return save(t, path, e);
+}
+
 kiln_status sheet_write(const sweep *s, const sheet_cell *cell, const char *path, error *e)
 {
     sheet t = {.s = s};
-    size_t bytes;
     choose_tiles(&t);
     choose_cell(&t, cell);
-    TRY(choose_size(&t, path, e));
-    if (!checked_mul_size(t.width * 3, t.height, &bytes) || !(t.rgb = mem_alloc(bytes)))
-        return error_set(e, KILN_ERR_NOMEM, "%s: out of memory for %zu x %zu pixels", path, t.width, t.height);
-    box(&t, 0, 0, t.width, t.height, paper);
-    draw_axes(&t);
-    for (size_t i = 0; i < s->n_row; i++) draw_cell(&t, i, &cell[i]);
-    kiln_status status = save(&t, path, e);
+    kiln_status status = choose_size(&t, path, e);
+    if (status == KILN_OK) status = draw(&t, cell, path, e);
+    sheet_text_close(&t.text);
     mem_free(t.rgb);
     return status;
 }

@@ -337,9 +337,12 @@ void sweep_label(const sweep *s, size_t row, char *text, size_t capacity)
     take_label(&t, text, capacity);
 }
 
-void sweep_point_label(const sweep *s, size_t a, size_t point, char *text, size_t capacity)
+void sweep_point_value(const sweep *s, size_t a, size_t point, char *text, size_t capacity)
 {
     str t = {0};
-    put_point(s, a, point, &t);
+    if (s->axis[a].n_name == 1 && s->axis[a].value[point])
+        str_append(&t, s->axis[a].value[point]);
+    else
+        put_point(s, a, point, &t);
     take_label(&t, text, capacity);
 }

@@ -43,8 +43,9 @@ void sweep_free(sweep *s);
 size_t sweep_point(const sweep *s, size_t row, size_t a);
 /* The row's settings, at most s->n_name of them; returns how many. They point into s. */
 size_t sweep_settings(const sweep *s, size_t row, set_option *out);
-/* "seed=13 cfg=7" of a row, or of one point of one axis, cut to the room there is (at a character's border). */
+/* "seed=13 cfg=7" of a row, cut to the room there is (at a character's border). */
 void sweep_label(const sweep *s, size_t row, char *text, size_t capacity);
-void sweep_point_label(const sweep *s, size_t a, size_t point, char *text, size_t capacity);
+/* "13" of a point of an axis with one name; of several names "seed=13 cfg=7". */
+void sweep_point_value(const sweep *s, size_t a, size_t point, char *text, size_t capacity);
 
 #endif

@@ -9,6 +9,7 @@
 #include "base/str.h"
 #include "param/param_text.h"
 #include "workflow/checker.h"
+#include "workflow/dependent.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -417,6 +418,18 @@ static void check_absent(checker *k, graph_node *g, const unsigned char *given)
     }
 }
 
+/* A parameter of another choice than the one that was made says nothing: ComfyUI takes it all the same. */
+static void warn_of_other_choices(checker *k, const graph_node *g, const doc_input *in)
+{
+    const char *choice;
+    for (uint32_t i = 0; i < g->type->n_param; i++) {
+        const kiln_param *p = node_param(g->type, i);
+        if (strcmp(p->name, in->name) == 0 && dependent_is_away(g, i, &choice))
+            document_warn(k->doc, in->at, g->doc, "input '%s' counts where '%.*s' is '%s'; here that is '%s'", p->name,
+                          (int)(strrchr(p->name, '.') - p->name), p->name, p->from, choice);
+    }
+}
+
 void checker_node(checker *k, graph_node *g)
 {
     const kiln_node *t = g->type;
@@ -434,6 +447,7 @@ void checker_node(checker *k, graph_node *g)
         if (node_in(t, i)->flags & KILN_PORT_LIST) sort_parts(k->doc, &k->doc->node[g - k->w->node], node_in(t, i));
     for (size_t i = 0; i < g->doc->n_input; i++) check_input(k, g, &g->doc->input[i], given);
     check_absent(k, g, given);
+    for (size_t i = 0; i < g->doc->n_input; i++) warn_of_other_choices(k, g, &g->doc->input[i]);
     mem_free(given);
 }
 

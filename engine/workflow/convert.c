@@ -5,6 +5,7 @@
 #include "base/str.h"
 #include "param/param_text.h"
 #include "workflow/check.h"
+#include "workflow/dependent.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -290,6 +291,14 @@ static int has_input(const doc_node *n, const char *name)
     return 0;
 }
 
+static const char *written(void *arg, const char *name)
+{
+    const doc_node *n = arg;
+    for (size_t i = 0; i < n->n_input; i++)
+        if (strcmp(n->input[i].name, name) == 0 && !n->input[i].is_wire) return n->input[i].text;
+    return NULL;
+}
+
 /* ComfyUI wants every parameter said, those too that have a default. */
 static void put_defaults(writer *x, const doc_node *n, const kiln_node *row, size_t said)
 {
@@ -297,6 +306,7 @@ static void put_defaults(writer *x, const doc_node *n, const kiln_node *row, siz
         const kiln_param *p = node_param(row, i);
         param_value v = param_default_value(p);
         if (p->flags & (KILN_PARAM_OWN | KILN_PARAM_REQUIRED) || has_input(n, p->name)) continue;
+        if (dependent_was_left(row, p, written, (void *)(uintptr_t)n)) continue;
         if (p->type == KILN_P_FILE && !*v.text) continue;
         str_append(&x->out, said++ ? ",\n      " : "\n      "), put_quoted(x, p->name), str_append(&x->out, ": ");
         param_value_json(&v, &x->out);

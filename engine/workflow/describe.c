@@ -4,6 +4,7 @@
 #include "base/memory_alloc.h"
 #include "base/str.h"
 #include "param/param_text.h"
+#include "workflow/dependent.h"
 
 #include <string.h>
 
@@ -102,10 +103,12 @@ static void append_inputs(str *s, const workflow *w, const graph_node *g)
     wire_writer wires = {.s = s, .w = w, .first = 1};
     describe_wires(g, append_wires, &wires);
     int first = wires.first;
+    const char *choice;
     for (uint32_t i = 0; i < g->type->n_param; i++) {
         const kiln_param *p = node_param(g->type, i);
         if (p->type == KILN_P_FILE && !g->file[i]) continue;
         if (g->param_in[i].node == SOURCE_NONE && goes_without_saying(g, p)) continue;
+        if (dependent_is_away(g, i, &choice)) continue;
         str_append(s, first ? "" : ", ");
         str_json(s, p->name, strlen(p->name), 1);
         str_append(s, ": ");

@@ -5,6 +5,7 @@
  * inputs. Parameters used in other ways are `fixed`: their references are replaced by the values they had.
  */
 #include "workflow/describe.h"
+#include "workflow/dependent.h"
 
 #include "base/memory_alloc.h"
 #include "param/param.h"
@@ -166,10 +167,11 @@ static void put_inputs(writer *x, const graph_node *g)
 {
     x->comma = "";
     describe_wires(g, put_wires, x);
-    const char *comma = x->comma;
+    const char *comma = x->comma, *choice;
     for (uint32_t i = 0; i < g->type->n_param; i++) {
         const kiln_param *p = node_param(g->type, i);
         if (p->type == KILN_P_FILE && !g->file[i]) continue;
+        if (dependent_is_away(g, i, &choice) && !describe_literal(g, p->name)) continue;
         str_append(&x->out, comma);
         put_text(x, p->name);
         str_append(&x->out, ": ");

@@ -15,7 +15,7 @@ static const kiln_param load_param[] = {
      .flags = KILN_PARAM_REQUIRED,
      .offset = offsetof(load_params, image),
      .from = "input",
-     .doc = "A PNG, JPEG or WebP file, below the workflow's folder or --input."},
+     .doc = "A PNG, JPEG, WebP or AVIF file, below the workflow's folder or --input."},
 };
 static const kiln_port load_out[] = {
     {.name = "IMAGE", .type = "IMAGE", .doc = "The colours."},
@@ -47,8 +47,9 @@ static kiln_status load_image_run(const kiln_call *c)
 }
 
 const kiln_node node_load_image = {
-    KIT_NODE_AT(3, "LoadImage", "Load Image", "image",
-                "Reads a picture (PNG, JPEG, WebP), turned as its EXIF orientation says; all frames of an animation."),
+    KIT_NODE_AT(
+        3, "LoadImage", "Load Image", "image",
+        "Reads a picture (PNG, JPEG, WebP, AVIF), turned as its EXIF orientation says; all frames of an animation."),
     KILN_ARRAY(out, load_out),
     KIT_PARAMS(load_params, load_param),
     .run = load_image_run,
@@ -78,7 +79,7 @@ static const kiln_param load_mask_param[] = {
      .flags = KILN_PARAM_REQUIRED,
      .offset = offsetof(load_mask_params, image),
      .from = "input",
-     .doc = "A PNG, JPEG or WebP file, below the workflow's folder or --input."},
+     .doc = "A PNG, JPEG, WebP or AVIF file, below the workflow's folder or --input."},
     KIT_ENUM(load_mask_params, channel, channel_choice, 3, "Which."),
 };
 static const kiln_port load_mask_out[] = {

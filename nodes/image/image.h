@@ -24,6 +24,6 @@ extern const kiln_node node_image_scale_max, node_resize_and_pad, node_resize_lo
 extern const kiln_node node_adjust_brightness, node_adjust_contrast, node_normalize_images, node_rgb_to_yuv,
     node_yuv_to_rgb, node_morphology, node_porter_duff;
 extern const kiln_node node_batch_images, node_batch_masks, node_merge_image_lists, node_split_tiles, node_merge_tiles,
-    node_image_compare;
+    node_image_compare, node_image_quantize, node_resize_image_mask, node_save_image_advanced;
 
 #endif

@@ -14,4 +14,4 @@ KILN_PLUGIN("org.kiln.image", KILN_PLUGIN_VERSION, "MIT", &node_load_image, &nod
             &node_center_crop, &node_image_stitch, &node_adjust_brightness, &node_adjust_contrast,
             &node_normalize_images, &node_rgb_to_yuv, &node_yuv_to_rgb, &node_morphology, &node_porter_duff,
             &node_batch_images, &node_batch_masks, &node_merge_image_lists, &node_split_tiles, &node_merge_tiles,
-            &node_image_compare);
+            &node_image_compare, &node_image_quantize, &node_resize_image_mask, &node_save_image_advanced);

@@ -1,4 +1,4 @@
-/* image_save.c - SaveImage, PreviewImage, SaveAnimatedWEBP, SaveAnimatedPNG.
+/* image_save.c - SaveImage, SaveImageAdvanced, PreviewImage, SaveAnimatedWEBP, SaveAnimatedPNG.
  *
  * SaveImage writes 8-bit PNGs, clip(255 x) truncated as ComfyUI does, with the workflow in the text chunk `prompt` and
  * the lines A1111-style readers know in `parameters`; so a picture opens in both. `kiln run picture.png` runs what is
@@ -122,6 +122,18 @@ static void to_bytes(const kiln_tensor *t, int64_t index, uint8_t *pixels)
     }
 }
 
+/* The same in 16 bits, the high byte first. */
+static void to_words(const kiln_tensor *t, int64_t index, uint8_t *pixels)
+{
+    size_t n = (size_t)(t->dim[1] * t->dim[2] * t->dim[3]);
+    const float *x = (const float *)t->data + (size_t)index * n;
+    for (size_t i = 0; i < n; i++) {
+        float v = 65535.0f * x[i];
+        uint32_t word = v >= 65535.0f ? 65535 : v > 0.0f ? (uint32_t)v : 0;
+        pixels[2 * i] = (uint8_t)(word >> 8), pixels[2 * i + 1] = (uint8_t)word;
+    }
+}
+
 /* ---- the texts of a file ---- */
 
 static const char *const keys[] = {"prompt", "kiln", "parameters"};
@@ -162,6 +174,7 @@ typedef struct {
     const char *prefix;
     const save_params *how; /* NULL: a preview */
     uint8_t *pixels;        /* of one picture */
+    int depth;              /* of a PNG: 16, or else 8 */
 } saving;
 
 static kiln_status write_png(const saving *s, kiln_file *f, int level)
@@ -172,6 +185,7 @@ static kiln_status write_png(const saving *s, kiln_file *f, int level)
                    .height = s->t.dim[1],
                    .channels = (int)s->t.dim[3],
                    .level = level,
+                   .depth = s->depth,
                    .note = note,
                    .n_note = notes_of(s->c, note)};
     return png_write_file(s->c, s->c->host->ability(KILN_FILES_ABILITY), f, &w);
@@ -241,7 +255,10 @@ static kiln_status write_one(saving *s, uint32_t where, int64_t index, int level
     TRY(file_prefix(c, s->prefix, s->t.dim[2], s->t.dim[1], index, name));
     kiln_file *f = files->create(c->ctx, where, name, format);
     if (!f) return KILN_ERR_IO;
-    to_bytes(&s->t, index, s->pixels);
+    if (s->depth == 16)
+        to_words(&s->t, index, s->pixels);
+    else
+        to_bytes(&s->t, index, s->pixels);
     kiln_status status = strcmp(format, "png") == 0 ? write_png(s, f, level) : exif_of(c, &exif, &n_exif);
     if (status == KILN_OK && format[0] == 'j') status = write_jpeg(s, f, exif, n_exif);
     if (status == KILN_OK && format[0] == 'w') status = write_webp(s, f, exif, n_exif);
@@ -295,6 +312,62 @@ const kiln_node node_save_image = {
     KIT_PARAMS(save_params, save_param),
     .run = save_image_run,
     .check = save_image_check,
+};
+
+/* ---- SaveImageAdvanced ---- */
+
+enum { AS_PNG, S_RGB };
+typedef struct {
+    const char *prefix;
+    int32_t format, bit_depth, color_space;
+} advanced_params;
+static const kiln_choice format_choice[] = {{.name = "png", .value = AS_PNG}, {0}};
+static const kiln_choice depth_choice[] = {{.name = "8-bit", .value = 8}, {.name = "16-bit", .value = 16}, {0}};
+static const kiln_choice space_choice[] = {{.name = "sRGB", .value = S_RGB}, {0}};
+#define OF_PNG(name_, field_, choice_, default_, doc_)                                                                 \
+    {                                                                                                                  \
+        .name = "format." name_, .type = KILN_P_ENUM, .offset = offsetof(advanced_params, field_), .def = (default_),  \
+        .from = "png", KILN_CHOICES(choice_), .doc = doc_                                                              \
+    }
+static const kiln_param advanced_param[] = {
+    {.name = "filename_prefix",
+     .type = KILN_P_STRING,
+     .offset = offsetof(advanced_params, prefix),
+     .def_str = "ComfyUI",
+     .doc = "Start of the file name, as SaveImage has it."},
+    KIT_ENUM(advanced_params, format, format_choice, AS_PNG, "What is written."),
+    OF_PNG("bit_depth", bit_depth, depth_choice, 8, "Bits of a sample."),
+    OF_PNG("input_color_space", color_space, space_choice, S_RGB, "Of the pictures that come in."),
+};
+
+static kiln_status save_advanced_run(const kiln_call *c)
+{
+    const advanced_params *p = c->params;
+    saving s = {.c = c, .prefix = p->prefix, .depth = p->bit_depth};
+    TRY(begin(c, &s.t, &s.pixels));
+    if (!s.pixels) return KILN_OK;
+    if (s.depth == 16) {
+        s.pixels = c->host->scratch(c->ctx, (size_t)(s.t.dim[1] * s.t.dim[2] * s.t.dim[3]) * 2, KILN_CPU);
+        if (!s.pixels) return KILN_ERR_NOMEM;
+    }
+    for (int64_t i = 0; i < s.t.dim[0]; i++) TRY(write_one(&s, KILN_FILES_OUTPUT, i, 4));
+    return KILN_OK;
+}
+
+static kiln_status save_advanced_check(const kiln_call *c)
+{
+    char name[NAME_CAPACITY];
+    const advanced_params *p = c->params;
+    return file_prefix(c, p->prefix, PICTURE_SIDE_MAX, PICTURE_SIDE_MAX, 99999, name);
+}
+
+const kiln_node node_save_image_advanced = {
+    SAVES("SaveImageAdvanced", "Save Image (Advanced)", "Writes pictures as PNG files of 8 or 16 bits."),
+    KILN_ARRAY(in, save_in),
+    KILN_ARRAY(out, save_out),
+    KIT_PARAMS(advanced_params, advanced_param),
+    .run = save_advanced_run,
+    .check = save_advanced_check,
 };
 
 const kiln_node node_preview_image = {

@@ -2,6 +2,7 @@
  * ComfyNumberConvert, ColorToRGBInt, SeedNode, PreviewAny. Names and inputs are ComfyUI's. */
 #include "code_points.h"
 #include "primitive.h"
+#include "python_text.h"
 
 #include "kiln/kit.h"
 
@@ -182,8 +183,7 @@ const kiln_node node_seed = {
 static const kiln_port any_in[] = {{.name = "source", .type = "*", .doc = "What is shown."}};
 static const kiln_port any_out[] = {{.name = "STRING", .type = "STRING", .doc = "The same as a text."}};
 
-/* Python's repr: the fewest digits that give the number again; an exponent below 1e-4 and from 1e16 on. */
-static void text_of_float(double f, char out[40])
+void python_float(double f, char out[40])
 {
     int digits = 1;
     if (!isfinite(f)) {
@@ -231,7 +231,7 @@ static kiln_status preview_any_run(const kiln_call *c)
         else if (v->get_int(c->in[0], &whole) == KILN_OK)
             snprintf(made, sizeof made, "%lld", (long long)whole);
         else if (v->get_float(c->in[0], &f) == KILN_OK)
-            text_of_float(f, made);
+            python_float(f, made);
         else
             describe(c, c->in[0], made, sizeof made);
         text = made;

@@ -1,1 +1,1 @@
-libs_primitive := -lutf8proc
+libs_primitive := -lutf8proc -lpcre2-8 -ljansson

@@ -12,5 +12,7 @@ extern const kiln_node node_string_substring, node_string_trim, node_strip_white
     node_string_compare, node_add_text_prefix, node_add_text_suffix, node_replace_text;
 extern const kiln_node node_not, node_and, node_or, node_number_convert, node_color_to_rgb_int, node_seed,
     node_preview_any, node_math_expression;
+extern const kiln_node node_regex_match, node_regex_extract, node_regex_replace, node_resolution_selector,
+    node_json_extract_string;
 
 #endif

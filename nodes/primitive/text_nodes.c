@@ -1,11 +1,11 @@
 /* text_nodes.c - what is done with texts: parts, case, comparisons, what stands around them. Names, inputs and results
  * are ComfyUI's, which are Python's: positions count code points, negative ones from the end.
  *
- * Case is changed letter by letter, so that a text keeps its length: the eszett has no capital here, and a capital
- * sigma always becomes the same small one.
+ * Case is changed letter by letter, by Unicode's full mappings; but a capital sigma always becomes the same small one.
  */
 #include "code_points.h"
 #include "primitive.h"
+#include "special_case.h"
 
 #include "kiln/kit.h"
 
@@ -154,7 +154,7 @@ const kiln_node node_truncate_text = {
 
 /* ---- case ---- */
 
-enum { UPPER, LOWER, CAPITALISE, TITLE };
+enum { UPPER, LOWER, CAPITALISE, TITLE, LETTER_MAX = 6 };
 static const kiln_choice case_choice[] = {{.name = "UPPERCASE", .value = UPPER},
                                           {.name = "lowercase", .value = LOWER},
                                           {.name = "Capitalize", .value = CAPITALISE, .doc = "The first letter."},
@@ -169,22 +169,44 @@ static int has_case(int32_t code)
     return k == UTF8PROC_CATEGORY_LU || k == UTF8PROC_CATEGORY_LL || k == UTF8PROC_CATEGORY_LT;
 }
 
-static int32_t converted(int32_t code, int32_t mode, int begins)
+/* A letter's capitals where they are several; NULL: it has one. */
+static const char *special(int32_t code, int title)
 {
-    if (mode == UPPER) return utf8proc_toupper(code);
-    if (mode == LOWER || !begins) return utf8proc_tolower(code);
-    return utf8proc_totitle(code);
+    size_t low = 0, high = sizeof special_case / sizeof special_case[0];
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (special_case[middle].code == code) return title ? special_case[middle].title : special_case[middle].upper;
+        if (special_case[middle].code < code)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return NULL;
+}
+
+/* Puts the letter in that case to `to`, at most LETTER_MAX bytes; returns how many. */
+static size_t put_letter(int32_t code, int32_t mode, int begins, char *to)
+{
+    int capital = mode == UPPER || (mode != LOWER && begins);
+    const char *several = capital ? special(code, mode != UPPER) : NULL;
+    size_t n = several ? strlen(several) : 0;
+    if (several) return memcpy(to, several, n), n;
+    if (!capital && code == 0x130) return memcpy(to, "i\xcc\x87", 3), (size_t)3; /* a dot of its own stays */
+    return code_point_put(mode == UPPER ? utf8proc_toupper(code)
+                          : capital     ? utf8proc_totitle(code)
+                                        : utf8proc_tolower(code),
+                          to);
 }
 
 /* In scratch memory; NULL: none. *n: its bytes. */
 static char *in_case(const kiln_call *c, const char *text, int32_t mode, size_t *n)
 {
-    char *to = c->host->scratch(c->ctx, strlen(text) * 4 + 1, KILN_CPU);
+    char *to = c->host->scratch(c->ctx, strlen(text) * LETTER_MAX + 1, KILN_CPU);
     int begins = 1;
     *n = 0;
     for (const char *at = text; to && *at;) {
         int32_t code = code_point_next(&at);
-        *n += code_point_put(converted(code, mode, begins), to + *n);
+        *n += put_letter(code, mode, begins, to + *n);
         begins = mode == TITLE && !has_case(code);
     }
     if (to) to[*n] = '\0';

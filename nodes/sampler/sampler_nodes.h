@@ -24,4 +24,7 @@ extern const kiln_node node_differential;                                    /* 
 extern const kiln_node node_context_windows;                                 /* context_windows_node.c */
 extern const kiln_node node_model_range, node_model_range_step;              /* model_range_nodes.c      */
 
+/* image_noise.c */
+extern const kiln_node node_image_add_noise;
+
 #endif

@@ -41,4 +41,4 @@ KILN_PLUGIN_OPEN("org.kiln.sampler", KILN_PLUGIN_VERSION, "MIT", open_plugin, &n
                  &node_sampler_seeds_2, &node_sampler_lcm, &node_sampler_lcm_upscale, &node_sampler_sa_solver,
                  &node_sampling_discrete, &node_sampling_edm, &node_sampling_v, &node_sampling_sd3, &node_sampling_aura,
                  &node_sampling_flux, &node_rescale_cfg, &node_perp_neg, &node_differential, &node_context_windows,
-                 &node_model_range, &node_model_range_step);
+                 &node_model_range, &node_model_range_step, &node_image_add_noise);

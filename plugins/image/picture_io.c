@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HEAD = 16 };
+enum { HEAD = 16, FILE_MAX = 1 << 30 };
 
 typedef struct {
     const char *name;
@@ -21,8 +21,8 @@ static const picture_kind kinds[] = {
     {"PNG", 0, 8, "\x89PNG\r\n\x1a\n", png_decode},
     {"JPEG", 0, 3, "\xff\xd8\xff", jpeg_decode},
     {"WebP", 8, 4, "WEBP", webp_decode},
-    {"AVIF", 4, 8, "ftypavif", NULL},
-    {"AVIF", 4, 8, "ftypavis", NULL},
+    {"AVIF", 4, 8, "ftypavif", avif_decode},
+    {"AVIF", 4, 8, "ftypavis", avif_decode},
     {"HEIC", 4, 7, "ftyphei", NULL},
     {"HEIC", 4, 8, "ftypmif1", NULL},
     {"JPEG XL", 0, 2, "\xff\x0a", NULL},
@@ -41,6 +41,28 @@ static const picture_kind *kind_of(const char *head, size_t n)
         if (n >= kinds[i].at + kinds[i].n && memcmp(head + kinds[i].at, kinds[i].bytes, kinds[i].n) == 0)
             return &kinds[i];
     return NULL;
+}
+
+uint8_t *picture_file(FILE *f, size_t *n, picture_fault *fault)
+{
+    long size = fseek(f, 0, SEEK_END) == 0 ? ftell(f) : -1;
+    uint8_t *data = NULL;
+    if (size < 0 || size > FILE_MAX) {
+        fault->status = KILN_ERR_INVALID;
+        snprintf(fault->message, sizeof fault->message, "it is no file of at most 1 GiB");
+        return NULL;
+    }
+    rewind(f);
+    *n = (size_t)size;
+    if (!(data = malloc(*n + 1))) {
+        fault->status = KILN_ERR_NOMEM;
+        snprintf(fault->message, sizeof fault->message, "out of memory");
+    } else if (fread(data, 1, *n, f) != *n) {
+        snprintf(fault->message, sizeof fault->message, "it ends early");
+        free(data);
+        data = NULL;
+    }
+    return data;
 }
 
 void picture_free(picture *p)
@@ -90,8 +112,8 @@ kiln_status picture_read(const kiln_call *c, const char *path, picture *out)
     if (!kind || !kind->decode) {
         fclose(f);
         return c->host->fail(c->ctx, KILN_ERR_INVALID,
-                             "%s: %s%s%s; kiln reads PNG, JPEG and WebP: convert the picture to PNG", path,
-                             kind ? "is a picture of the kind " : "not a PNG, JPEG or WebP file",
+                             "%s: %s%s%s; kiln reads PNG, JPEG, WebP and AVIF: convert the picture to PNG", path,
+                             kind ? "is a picture of the kind " : "not a PNG, JPEG, WebP or AVIF file",
                              kind ? kind->name : "", kind ? ", which kiln does not read" : "");
     }
     rewind(f);

@@ -1,5 +1,5 @@
-/* picture_io.h - reads any picture file that kiln knows, by what is in it and not by its name: PNG, JPEG, WebP. All
- * nodes that read pictures go through picture_read. */
+/* picture_io.h - reads any picture file that kiln knows, by what is in it and not by its name: PNG, JPEG, WebP, AVIF.
+ * All nodes that read pictures go through picture_read. */
 #ifndef KILN_IMAGE_PICTURE_IO_H
 #define KILN_IMAGE_PICTURE_IO_H
 
@@ -47,8 +47,13 @@ typedef struct {
 
 /* One of these reads from the start of f; 0: see fault. */
 int png_decode(const kiln_call *c, FILE *f, picture *out, picture_fault *fault);
+int png_decode_memory(const kiln_call *c, const uint8_t *data, size_t n, picture *out, picture_fault *fault);
 int jpeg_decode(const kiln_call *c, FILE *f, picture *out, picture_fault *fault);
 int webp_decode(const kiln_call *c, FILE *f, picture *out, picture_fault *fault);
+int avif_decode(const kiln_call *c, FILE *f, picture *out, picture_fault *fault);
+
+/* All of a file, malloc()ed, for what reads from memory; NULL: see fault. */
+uint8_t *picture_file(FILE *f, size_t *n, picture_fault *fault);
 
 /* Turns every frame by an Orientation of 1 to 8; 0: no memory. */
 int picture_turn(picture *p, int orientation);

@@ -1,1 +1,1 @@
-libs_image := -lpng -ljpeg -lwebp -lwebpdemux -lwebpmux
+libs_image := -lpng -ljpeg -lwebp -lwebpdemux -lwebpmux -lavif -lz

@@ -4,6 +4,7 @@
  */
 #include "png_io.h"
 
+#include "apng.h"
 #include "orientation.h"
 #include "picture_io.h"
 
@@ -47,7 +48,18 @@ typedef struct {
     png_infop info;
     int passes; /* 7 for an interlaced picture */
     picture *out;
+    FILE *file;          /* or what follows */
+    const uint8_t *data; /* what is not read yet */
+    size_t n;
 } reader;
+
+static void read_memory(png_structp png, png_bytep to, size_t n)
+{
+    reader *r = png_get_io_ptr(png);
+    if (n > r->n) png_error(png, "it ends early");
+    memcpy(to, r->data, n);
+    r->data += n, r->n -= n;
+}
 
 static int too_large(const reader *r)
 {
@@ -55,10 +67,10 @@ static int too_large(const reader *r)
 }
 
 /* 1: the file is too small for the picture it claims, since deflate expands a byte to at most 1032. */
-static int too_small(const reader *r, FILE *f)
+static int too_small(const reader *r)
 {
-    struct stat s;
-    return fstat(fileno(f), &s) == 0 &&
+    struct stat s = {.st_size = (off_t)r->n};
+    return (!r->file || fstat(fileno(r->file), &s) == 0) &&
            (uint64_t)png_get_rowbytes(r->png, r->info) * (uint64_t)r->out->height / 1032 > (uint64_t)s.st_size;
 }
 
@@ -92,17 +104,20 @@ static void set_upright(reader *r)
 }
 
 /* 0 when libpng jumped or there was no memory. */
-static int decode(reader *r, const kiln_call *c, FILE *f)
+static int decode(reader *r, const kiln_call *c)
 {
     if (setjmp(png_jmpbuf(r->png))) return 0;
-    png_init_io(r->png, f);
+    if (r->file)
+        png_init_io(r->png, r->file);
+    else
+        png_set_read_fn(r->png, r, read_memory);
     png_set_user_limits(r->png, PNG_UINT_31_MAX, PNG_UINT_31_MAX); /* ours follow, with a better sentence */
     png_set_chunk_malloc_max(r->png, TEXT_LIMIT);
     png_read_info(r->png, r->info);
     r->out->width = png_get_image_width(r->png, r->info);
     r->out->height = png_get_image_height(r->png, r->info);
     if (too_large(r)) stop(r->png, KILN_ERR_INVALID, "larger than 16384 pixels a side");
-    if (too_small(r, f)) png_error(r->png, "too small for a picture of the size it says");
+    if (too_small(r)) png_error(r->png, "too small for a picture of the size it says");
     set_transforms(r);
     size_t stride = (size_t)r->out->width * (size_t)(r->out->channels * r->out->depth / 8);
     if (png_get_rowbytes(r->png, r->info) != stride) png_error(r->png, "an unusual pixel format");
@@ -118,17 +133,27 @@ static int decode(reader *r, const kiln_call *c, FILE *f)
     return 1;
 }
 
-int png_decode(const kiln_call *c, FILE *f, picture *out, picture_fault *fault)
+static int read_from(const kiln_call *c, reader source, picture *out, picture_fault *fault)
 {
-    reader *r = calloc(1, sizeof *r);
+    reader *r = malloc(sizeof *r);
     if (!r) return 0;
-    r->out = out;
+    *r = source, r->out = out;
     r->png = png_create_read_struct(PNG_LIBPNG_VER_STRING, fault, on_error, on_warning);
     if (r->png) r->info = png_create_info_struct(r->png);
-    int ok = r->info && decode(r, c, f);
+    int ok = r->info && decode(r, c);
     png_destroy_read_struct(&r->png, &r->info, NULL);
     free(r);
     return ok;
+}
+
+int png_decode(const kiln_call *c, FILE *f, picture *out, picture_fault *fault)
+{
+    return apng_is_one(f) ? apng_decode(c, f, out, fault) : read_from(c, (reader){.file = f}, out, fault);
+}
+
+int png_decode_memory(const kiln_call *c, const uint8_t *data, size_t n, picture *out, picture_fault *fault)
+{
+    return read_from(c, (reader){.data = data, .n = n}, out, fault);
 }
 
 /* ---- writing ---- */
@@ -213,7 +238,7 @@ static void write_animation_head(png_structp png, const png_write *w)
 static void set_head(png_structp png, png_infop info, const png_write *w)
 {
     png_set_compression_level(png, w->level);
-    png_set_IHDR(png, info, (png_uint_32)w->width, (png_uint_32)w->height, 8,
+    png_set_IHDR(png, info, (png_uint_32)w->width, (png_uint_32)w->height, w->depth == 16 ? 16 : 8,
                  w->channels == 4 ? PNG_COLOR_TYPE_RGB_ALPHA : PNG_COLOR_TYPE_RGB, PNG_INTERLACE_NONE,
                  PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
 }
@@ -266,6 +291,7 @@ static void write_frames(png_structp png, const kiln_call *c, const png_write *w
 
 static int encode(png_structp png, png_infop info, sink *s, bytes *frame, const kiln_call *c, const png_write *w)
 {
+    const int64_t row = w->width * w->channels * (w->depth == 16 ? 2 : 1);
     if (setjmp(png_jmpbuf(png))) return 0;
     png_set_write_fn(png, s, sink_write, sink_flush);
     set_head(png, info, w);
@@ -277,7 +303,7 @@ static int encode(png_structp png, png_infop info, sink *s, bytes *frame, const 
     if (w->frames > 1) write_animation_head(png, w);
     for (int64_t y = 0; y < w->height; y++) {
         report(png, c, y, w->height, "writing");
-        png_write_row(png, (png_bytep)(uintptr_t)(w->pixels + y * w->width * w->channels));
+        png_write_row(png, (png_bytep)(uintptr_t)(w->pixels + y * row));
     }
     if (w->frames > 1) write_frames(png, c, w, frame);
     png_write_end(png, info);

@@ -17,7 +17,7 @@
 #include <webp/encode.h>
 #include <webp/mux.h>
 
-enum { FILE_MAX = 1 << 30, SIDE_MAX = WEBP_MAX_DIMENSION };
+enum { SIDE_MAX = WEBP_MAX_DIMENSION, PIXELS_A_BYTE = 8 * 177 * 256 };
 
 static int fail(picture_fault *fault, kiln_status status, const char *why)
 {
@@ -34,16 +34,6 @@ typedef struct {
     WebPAnimDecoder *decoder;
     WebPAnimInfo info;
 } reader;
-
-static int read_all(FILE *f, reader *r, picture_fault *fault)
-{
-    long size = fseek(f, 0, SEEK_END) == 0 ? ftell(f) : -1;
-    if (size < 0 || size > FILE_MAX) return fail(fault, KILN_ERR_INVALID, "it is no file of at most 1 GiB");
-    rewind(f);
-    r->n = (size_t)size;
-    if (!(r->data = malloc(r->n + 1))) return fail(fault, KILN_ERR_NOMEM, "out of memory");
-    return fread(r->data, 1, r->n, f) == r->n ? 1 : fail(fault, KILN_OK, "it ends early");
-}
 
 /* 0: refused for its size, before anything is taken for it. */
 static int check_size(const WebPDemuxer *demux, picture_fault *fault)
@@ -88,10 +78,48 @@ static int decode_frames(const kiln_call *c, reader *r, picture *out, picture_fa
     return 1;
 }
 
-static int decode(const kiln_call *c, reader *r, picture *out, picture_fault *fault)
+/* One picture, straight to where it will be. */
+static int decode_still(const kiln_call *c, const reader *r, picture *out, picture_fault *fault)
+{
+    WebPDecoderConfig how;
+    kiln_status status = c->host->progress(c->ctx, 0, 1, "reading");
+    if (status != KILN_OK) return fail(fault, status, "stopped");
+    if (!WebPInitDecoderConfig(&how)) return fail(fault, KILN_ERR_UNSUPPORTED, "another version of libwebp");
+    how.output.colorspace = out->channels == 4 ? MODE_RGBA : MODE_RGB;
+    how.output.is_external_memory = 1;
+    how.output.u.RGBA.rgba = out->pixels;
+    how.output.u.RGBA.stride = (int)out->width * out->channels;
+    how.output.u.RGBA.size = (size_t)out->width * (size_t)out->height * (size_t)out->channels;
+    VP8StatusCode code = WebPDecode(r->data, r->n, &how);
+    WebPFreeDecBuffer(&how.output);
+    if (code == VP8_STATUS_OK) return 1;
+    return fail(fault, code == VP8_STATUS_OUT_OF_MEMORY ? KILN_ERR_NOMEM : KILN_OK,
+                code == VP8_STATUS_NOT_ENOUGH_DATA || code == VP8_STATUS_SUSPENDED ? "it ends early"
+                                                                                   : "its data is corrupt");
+}
+
+static int decode_animation(const kiln_call *c, reader *r, picture *out, picture_fault *fault)
 {
     WebPData data = {.bytes = r->data, .size = r->n};
     WebPAnimDecoderOptions how;
+    if (!WebPAnimDecoderOptionsInit(&how)) return fail(fault, KILN_ERR_UNSUPPORTED, "another version of libwebp");
+    how.color_mode = MODE_RGBA;
+    r->decoder = WebPAnimDecoderNew(&data, &how);
+    if (!r->decoder) return fail(fault, KILN_OK, "its data is corrupt");
+    return decode_frames(c, r, out, fault);
+}
+
+/* A lossy picture cannot be of any size: a bool costs 1/177 of a bit at least, and a macroblock of 256 pixels has more
+ * than one (RFC 6386, section 7). */
+static int is_too_small(const reader *r, const WebPBitstreamFeatures *f)
+{
+    return f->format == 1 && (uint64_t)f->width * (uint64_t)f->height / PIXELS_A_BYTE > r->n;
+}
+
+static int decode(const kiln_call *c, reader *r, picture *out, picture_fault *fault)
+{
+    WebPData data = {.bytes = r->data, .size = r->n};
+    WebPBitstreamFeatures features;
     WebPDemuxer *demux = WebPDemux(&data);
     if (!demux) return fail(fault, KILN_OK, "its chunks do not fit together");
     int ok = check_size(demux, fault), orientation = exif_orientation(demux);
@@ -99,21 +127,23 @@ static int decode(const kiln_call *c, reader *r, picture *out, picture_fault *fa
     out->frames = WebPDemuxGetI(demux, WEBP_FF_FRAME_COUNT);
     out->channels = WebPDemuxGetI(demux, WEBP_FF_FORMAT_FLAGS) & ALPHA_FLAG ? 4 : 3;
     WebPDemuxDelete(demux);
-    if (!ok || !WebPAnimDecoderOptionsInit(&how)) return 0;
-    how.color_mode = MODE_RGBA;
-    r->decoder = WebPAnimDecoderNew(&data, &how);
-    if (!r->decoder) return fail(fault, KILN_OK, "its data is corrupt");
+    if (!ok) return 0;
+    if (WebPGetFeatures(r->data, r->n, &features) != VP8_STATUS_OK) return fail(fault, KILN_OK, "its data is corrupt");
+    if (is_too_small(r, &features)) return fail(fault, KILN_OK, "too small for a picture of the size it says");
+    if (!features.has_animation && (out->frames != 1 || features.width != out->width || features.height != out->height))
+        return fail(fault, KILN_OK, "its chunks do not fit together");
     size_t frame = (size_t)out->width * (size_t)out->height * (size_t)out->channels;
     out->pixels = malloc(frame * (size_t)out->frames);
     if (!out->pixels) return fail(fault, KILN_ERR_NOMEM, "out of memory");
-    if (!decode_frames(c, r, out, fault)) return 0;
+    if (!(features.has_animation ? decode_animation(c, r, out, fault) : decode_still(c, r, out, fault))) return 0;
     return picture_turn(out, orientation) ? 1 : fail(fault, KILN_ERR_NOMEM, "out of memory");
 }
 
 int webp_decode(const kiln_call *c, FILE *f, picture *out, picture_fault *fault)
 {
     reader r = {0};
-    int ok = read_all(f, &r, fault) && decode(c, &r, out, fault);
+    r.data = picture_file(f, &r.n, fault);
+    int ok = r.data && decode(c, &r, out, fault);
     WebPAnimDecoderDelete(r.decoder);
     free(r.data);
     return ok;

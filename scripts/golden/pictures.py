@@ -1,4 +1,4 @@
-"""Writes tests/golden/pictures.txt: small JPEG, WebP and PNG files by Pillow, and what Pillow reads from them as ComfyUI's LoadImage does.
+"""Writes tests/golden/pictures.txt: small JPEG, WebP, AVIF and PNG files by Pillow, and what Pillow reads from them as ComfyUI's LoadImage does.
 
 One a line: NAME FRAMES WIDTH HEIGHT CHANNELS DEPTH PIXELS FILE, the last two in hexadecimal; size, channels and pixels are those of the frames after
 ImageOps.exif_transpose. PNGs of 16 bits have 16-bit samples, native order (numpy reads those; Pillow has no RGB of 16 bits).
@@ -81,6 +81,24 @@ def files():
     yield "webp-animated", saved(image(17, 9, "RGB"), "WEBP", lossless=True, save_all=True, append_images=more, duration=100)
     more = [image(17, 9, "RGBA", p) for p in (1, 2)]
     yield "webp-animated-alpha", saved(image(17, 9, "RGBA"), "WEBP", lossless=True, save_all=True, append_images=more)
+    for mode in ("RGB", "RGBA"):
+        more = [image(17, 9, mode, p) for p in (1, 2)]
+        yield f"png-animated-{mode}", saved(image(17, 9, mode), "PNG", save_all=True, append_images=more, duration=100)
+        part = image(17, 9, mode)
+        part.paste(image(5, 4, mode, 2), (8, 3))
+        other = part.copy()
+        other.paste(image(4, 6, mode, 3), (1, 2))
+        for disposal in (0, 1, 2):
+            yield f"png-animated-parts-{mode}-{disposal}", saved(image(17, 9, mode), "PNG", save_all=True, append_images=[part, other, part], disposal=disposal, blend=0)
+        yield f"png-animated-beside-{mode}", saved(image(17, 9, mode), "PNG", save_all=True, append_images=more, default_image=True)
+    yield "png-animated-over", saved(image(17, 9, "RGB"), "PNG", save_all=True, append_images=[part.convert("RGB")], blend=1)
+    for name, how in (("444", {"subsampling": "4:4:4"}), ("420", {"subsampling": "4:2:0"}), ("grey", {"subsampling": "4:0:0"})):
+        yield f"avif-{name}", saved(image(37, 23, "RGB"), "AVIF", quality=80, **how)
+    yield "avif-alpha", saved(image(37, 23, "RGBA"), "AVIF", quality=90)
+    more = [image(17, 9, "RGB", p) for p in (1, 2)]
+    yield "avif-animated", saved(image(17, 9, "RGB"), "AVIF", save_all=True, append_images=more, duration=100)
+    for value in range(2, 9):
+        yield f"avif-exif-{value}", saved(image(9, 5, "RGB"), "AVIF", exif=exif(value))
     for channels in (1, 3, 4):
         wide = picture(7, 5, channels).astype(np.uint16) * 257 + np.arange(7, dtype=np.uint16)[:, None] * 31
         yield f"png-16-{channels}", png16(wide)

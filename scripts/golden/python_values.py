@@ -4,6 +4,7 @@ An expression a line: EXPRESSION, a, b, float(result), int(result), bool(result)
 A text a line: NODE, its settings, the result, with tabs between; \\n, \\t and \\\\ are written so.
 """
 
+import json
 import math
 import random
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 GOLDEN = Path(__file__).resolve().parents[2] / "tests/golden"
 FUNCTIONS = {"abs": abs, "min": min, "max": max, "round": round, "sqrt": math.sqrt, "ceil": math.ceil, "floor": math.floor, "int": int, "float": float,
              "pow": pow, "log2": math.log2, "sum": lambda *v: sum(v)}
-TEXTS = ["", "a", "Hello World", "  two  blanks ", "\tx\n", "naïve ÉCOLE", "it's o'clock", "3rd ÄÖÜ-test_case", "東京 TOKYO", "\u00a0nbsp\u2003", "a.b.a.b"]
+TEXTS = ["", "a", "Hello World", "  two  blanks ", "\tx\n", "naïve ÉCOLE", "it's o'clock", "3rd ÄÖÜ-test_case", "東京 TOKYO", "\u00a0nbsp\u2003", "a.b.a.b", "straße ŉ ﬁn ΐ ß", "İstanbul ǆ"]
 
 
 def expression(r, depth=0):
@@ -72,12 +73,31 @@ def texts():
         yield "AddTextPrefix", f"texts={t};prefix=<", "<" + t
         yield "AddTextSuffix", f"texts={t};suffix=>", t + ">"
         yield "ReplaceText", f"texts={t};find=a;replace=ä", t.replace("a", "ä")
+        yield "JsonExtractString", f"json_string={json.dumps({'k': t})};key=k", t
         for part in ("a", "É", "world", "zz"):
             yield "StringContains", f"string={t};substring={part};case_sensitive=true", str(part in t)
             yield "StringContains", f"string={t};substring={part};case_sensitive=false", str(part.lower() in t.lower())
             for mode, f in (("Starts With", str.startswith), ("Ends With", str.endswith), ("Equal", str.__eq__)):
                 yield "StringCompare", f"string_a={t};string_b={part};mode={mode};case_sensitive=true", str(f(t, part))
                 yield "StringCompare", f"string_a={t};string_b={part};mode={mode};case_sensitive=false", str(f(t.lower(), part.lower()))
+
+
+def selected():
+    """ResolutionSelector: sides in proportion, rounded to a multiple."""
+    for name, (w, h) in (("1:1 (Square)", (1, 1)), ("2:3 (Portrait Photo)", (2, 3)), ("16:9 (Widescreen)", (16, 9)), ("21:9 (Ultrawide)", (21, 9))):
+        for megapixels, multiple in ((0.1, 8), (1.0, 8), (1.0, 64), (3.7, 12)):
+            scale = math.sqrt(megapixels * 1024 * 1024 / (w * h))
+            sides = (round(side * scale / multiple) * multiple for side in (w, h))
+            yield "ResolutionSelector", f"aspect_ratio={name};megapixels={megapixels};multiple={multiple}", "x".join(map(str, sides))
+
+
+def from_json():
+    value = {"s": "a 'b'", "i": 12, "f": 0.1, "e": 1e20, "t": True, "n": None, "l": [1, "x", 2.5, None, [], {}], "d": {"k": "it's", "q": 'say "hi"', "u": "Größe\n"}}
+    for key in (*value, "absent"):
+        text = "" if value.get(key) is None else str(value[key])
+        yield "JsonExtractString", f"json_string={json.dumps(value)};key={key}", text
+    for text in ("", "[1]", "{", "3", "nothing"):
+        yield "JsonExtractString", f"json_string={text};key=k", ""
 
 
 def main():
@@ -89,7 +109,7 @@ def main():
         if result and len(text) < 200:
             lines.append(f"{text}\t{a}\t{b}\t{result}\n")
     (GOLDEN / "expressions.txt").write_text("".join(lines))
-    (GOLDEN / "texts.txt").write_text("".join("\t".join(map(escaped, row)) + "\n" for row in texts()))
+    (GOLDEN / "texts.txt").write_text("".join("\t".join(map(escaped, row)) + "\n" for row in (*texts(), *selected(), *from_json())))
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ quick in_a_folder 1 "diffusion_pytorch_model.safetensors" bash -c 'model folder'
 # ---- a picture
 truncate -s 8T "$work/huge.png"
 printf 'nodes:\n  a: {class_type: LoadImage, inputs: {image: huge.png}}\n  b: {class_type: SaveImage, inputs: {images: [a, 0]}}\n' >"$work/picture.yaml"
-quick a_picture_that_is_none 1 "not a PNG, JPEG or WebP file" "$kiln" run "$work/picture.yaml" --out "$work/out"
+quick a_picture_that_is_none 1 "not a PNG, JPEG, WebP or AVIF file" "$kiln" run "$work/picture.yaml" --out "$work/out"
 
 # ---- and what the look passes over is drawn and kept as ever
 for i in 1 2; do "$kiln" run workflows/txt2img.yaml --models tests/golden --set model.ckpt_name=tiny-sd1 --set empty.width=64 --set empty.height=64 --set steps=1 --out "$work/out" --events "$work/events" -q >/dev/null 2>"$work/log"; done

@@ -1,5 +1,5 @@
-/* fuzz_picture.c - any bytes as a picture file: PNG, JPEG or WebP. It is read whole, within the limits, or refused with
- * a sentence that names the file; and the texts of its EXIF block are UTF-8. libFuzzer; `make fuzz`. */
+/* fuzz_picture.c - any bytes as a picture file: PNG, JPEG, WebP or AVIF. It is read whole, within the limits, or
+ * refused with a sentence that names the file; and the texts of its EXIF block are UTF-8. libFuzzer; `make fuzz`. */
 /* with: plugins/image */
 /* longest input: 16384 */
 #include "../../plugins/image/picture_io.h"

@@ -12,6 +12,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <zlib.h>
 
 enum { LINE = 64 << 10, BYTES = 16 << 10 };
 
@@ -108,7 +109,7 @@ static void test_as_pillow_reads_them(void)
     FILE *f = goldens();
     for (; read_golden(f, &g); n++) check_golden(&g);
     fclose(f);
-    CHECK_EQ(n, 34);
+    CHECK_EQ(n, 57);
 }
 
 /* ---- damaged and hostile files ---- */
@@ -213,16 +214,38 @@ static void test_bombs_are_refused_before_memory_is_taken(void)
     CHECK_MSG(peak() - before < 64 << 10, "%ld kB", peak() - before);
 }
 
+/* A first frame smaller than the picture would let a few bytes stand for any canvas. */
+static void test_an_animated_png_begins_with_the_whole(void)
+{
+    const golden *g = golden_named("png-animated-RGB");
+    static unsigned char copy[BYTES];
+    size_t at = 8;
+    memcpy(copy, g->file, g->n_file);
+    while (at + 12 < g->n_file && memcmp(copy + at + 4, "fcTL", 4) != 0)
+        at += 12 + ((size_t)copy[at + 2] << 8 | copy[at + 3]);
+    REQUIRE(at + 38 < g->n_file);
+    copy[at + 8 + 7]--; /* its width */
+    uint32_t crc = (uint32_t)crc32(crc32(0, NULL, 0), copy + at + 4, 30);
+    for (int i = 0; i < 4; i++) copy[at + 34 + i] = (unsigned char)(crc >> (24 - 8 * i));
+    made m = load_bytes(copy, g->n_file);
+    refused(&m, KILN_ERR_INVALID, "its first frame is not the whole picture");
+    copy[at + 8 + 8]++; /* the checksum does not fit */
+    m = load_bytes(copy, g->n_file);
+    refused(&m, KILN_ERR_INVALID, "a part of its data is corrupt");
+}
+
 static void test_kinds_that_are_not_read_are_named(void)
 {
     static const struct {
         const char *bytes;
         size_t n;
         const char *says;
-    } other[] = {{"\0\0\0\40ftypavif\0\0\0\0", 16, "AVIF"}, {"\0\0\0\40ftypheic\0\0\0\0", 16, "HEIC"},
-                 {"GIF89a..........", 16, "GIF"},           {"BM..............", 16, "BMP"},
-                 {"II*\0............", 16, "TIFF"},         {"\0\0\0\14JXL \15\12\207\12....", 16, "JPEG XL"},
-                 {"hello", 5, "not a PNG, JPEG or WebP"}};
+    } other[] = {{"\0\0\0\40ftypheic\0\0\0\0", 16, "HEIC"},
+                 {"GIF89a..........", 16, "GIF"},
+                 {"BM..............", 16, "BMP"},
+                 {"II*\0............", 16, "TIFF"},
+                 {"\0\0\0\14JXL \15\12\207\12....", 16, "JPEG XL"},
+                 {"hello", 5, "not a PNG, JPEG, WebP or AVIF"}};
     for (size_t i = 0; i < sizeof other / sizeof other[0]; i++) {
         made m = load_bytes((const unsigned char *)other[i].bytes, other[i].n);
         CHECK_MSG(strstr(m.why.message, "convert the picture to PNG") != NULL, "%s", m.why.message);
@@ -319,8 +342,8 @@ static void test_an_animated_png_has_its_frames(void)
     }
     CHECK_EQ(at, n);
     CHECK(first >= 1 && heads == 3 && parts >= 2);
-    made back = load(node_file); /* a reader without animations sees the first */
-    CHECK_MSG(back.status == KILN_OK && view_of(back.out[0]).dim[0] == 1, "%s", back.why.message);
+    made back = load(node_file);
+    CHECK_MSG(back.status == KILN_OK && apart(v, back.out[0]) == 0, "%s", back.why.message);
     made_free(&back);
     value_unref(v);
 }
@@ -365,6 +388,7 @@ int main(int argc, char **argv)
                                       CASE(test_files_that_end_early),
                                       CASE(test_lost_pixels),
                                       CASE(test_flipped_bits_never_crash),
+                                      CASE(test_an_animated_png_begins_with_the_whole),
                                       CASE(test_kinds_that_are_not_read_are_named),
                                       CASE(test_a_cancelled_read_ends),
                                       CASE(test_an_animated_webp_comes_back),

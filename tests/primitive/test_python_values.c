@@ -27,11 +27,11 @@ static void unescape(char *text)
     *to = '\0';
 }
 
-static const kiln_node *const nodes[] = {&node_string_substring,  &node_string_trim,       &node_strip_whitespace,
-                                         &node_string_length,     &node_truncate_text,     &node_case_converter,
-                                         &node_text_to_lowercase, &node_text_to_uppercase, &node_string_contains,
-                                         &node_string_compare,    &node_add_text_prefix,   &node_add_text_suffix,
-                                         &node_replace_text};
+static const kiln_node *const nodes[] = {&node_string_substring,  &node_string_trim,         &node_strip_whitespace,
+                                         &node_string_length,     &node_truncate_text,       &node_case_converter,
+                                         &node_text_to_lowercase, &node_text_to_uppercase,   &node_string_contains,
+                                         &node_string_compare,    &node_add_text_prefix,     &node_add_text_suffix,
+                                         &node_replace_text,      &node_json_extract_string, &node_resolution_selector};
 
 static void check_text(const char *type, const char *settings, const char *wanted)
 {
@@ -50,6 +50,8 @@ static void check_text(const char *type, const char *settings, const char *wante
         snprintf(is, sizeof is, "%s", b ? "True" : "False");
     else if (value_api.get_int(m.out[0], &i) == KILN_OK)
         snprintf(is, sizeof is, "%lld", (long long)i);
+    if (m.out[1] && value_api.get_int(m.out[1], &i) == KILN_OK)
+        snprintf(is + strlen(is), sizeof is - strlen(is), "x%lld", (long long)i);
     CHECK_MSG(m.status == KILN_OK && strcmp(is, wanted) == 0, "%s(%s): '%s', not '%s' %s", type, settings, is, wanted,
               m.why.message);
     made_free(&m);

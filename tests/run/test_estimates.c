@@ -71,7 +71,7 @@ static kiln_value *sample(const char *type)
 /* The defaults; 0: the node wants a file, or inputs that fit what its parameters say. */
 static int fill_params(const kiln_node *t, unsigned char *params)
 {
-    if (strcmp(t->type, "ImageMergeTileList") == 0) return 0;
+    if (strcmp(t->type, "ImageMergeTileList") == 0 || strcmp(t->type, "ReplaceVideoLatentFrames") == 0) return 0;
     for (uint32_t i = 0; i < t->n_param; i++) {
         const kiln_param *p = node_param(t, i);
         unsigned char *to = params + p->offset;

@@ -43,6 +43,18 @@ static size_t count(const uint8_t *rgb, const png_image *image, int r, int g, in
     return n;
 }
 
+/* Pixels whose green, which the cross and the pictures have little of, is below that of paper, and whose red is not
+ * theirs: ink, and its edges. */
+static size_t darker(const uint8_t *rgb, const png_image *image, int than)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < (size_t)image->width * image->height; i++) {
+        const uint8_t *p = rgb + 3 * i;
+        n += p[1] < than && abs(p[0] - p[1]) < 30 && abs(p[1] - p[2]) < 30;
+    }
+    return n;
+}
+
 static int make(sweep *s, const char *a, const char *b)
 {
     const char *over[] = {a, b};
@@ -69,7 +81,7 @@ static void test_a_grid(void)
     CHECK_EQ(count(rgb, &image, 0, 0, 255), 20 * 40);
     CHECK(count(rgb, &image, 200, 40, 40) > 40);     /* the cross */
     CHECK(count(rgb, &image, 222, 222, 226) > 1600); /* the missing one, and what the cross leaves */
-    CHECK(count(rgb, &image, 30, 30, 34) > 50);      /* letters */
+    CHECK(darker(rgb, &image, 120) > 50);            /* letters */
     free(rgb);
     sweep_free(&s);
 }
@@ -119,9 +131,37 @@ static void test_what_cannot_be_read_or_fit(void)
     sweep_free(&s);
 }
 
+/* Labels have room, however small the pictures are, and stand over and beside them. */
+static void test_labels_have_room(void)
+{
+    sweep s;
+    error e = {0};
+    char path[600];
+    png_image image;
+    snprintf(path, sizeof path, "%s/sheet.png", test_folder());
+    REQUIRE(make(&s, "sampler=dpmpp_2m_sde,euler", "cfg=1,2"));
+    sheet_cell cell[4];
+    for (int i = 0; i < 4; i++) cell[i] = (sheet_cell){SHEET_PICTURE, paint(i, 16, 16, 0, 200, 0, 0)};
+    REQUIRE(sheet_write(&s, cell, path, &e) == KILN_OK);
+    uint8_t *rgb = open_sheet(path, &image);
+    REQUIRE(rgb != NULL);
+    CHECK_EQ(count(rgb, &image, 0, 200, 0), 4 * 16 * 16);
+    for (unsigned x = 0; x < image.width; x++) /* nothing reaches the edges */
+        for (unsigned k = 0; k < 3; k++)
+            CHECK(rgb[3 * x + k] > 240 && rgb[3 * ((size_t)(image.height - 1) * image.width + x) + k] > 240);
+    for (unsigned y = 0; y < image.height; y++)
+        CHECK(rgb[3 * (size_t)y * image.width] > 240 && rgb[3 * ((size_t)y * image.width + image.width - 1)] > 240);
+    size_t left = 0;
+    for (unsigned y = 0; y < image.height; y++)
+        for (unsigned x = 0; x < 40; x++) left += rgb[3 * ((size_t)y * image.width + x)] < 120;
+    CHECK(left > 40); /* the names down the side */
+    free(rgb);
+    sweep_free(&s);
+}
+
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {CASE(test_a_grid), CASE(test_pictures_are_averaged_down),
-                                      CASE(test_what_cannot_be_read_or_fit)};
+                                      CASE(test_what_cannot_be_read_or_fit), CASE(test_labels_have_room)};
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }

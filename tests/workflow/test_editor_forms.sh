@@ -78,6 +78,11 @@ open(sys.argv[2], "w", encoding="utf-16").write(open(sys.argv[1]).read())
 expect as_windows_saves_it 2 "it is UTF-16, as Windows writes it: save it as UTF-8" $read_ "$work/utf16.json"
 expect a_group_node_of_old 2 "group nodes are of old: convert them to subgraphs in the editor" $read_ <(echo '{"nodes": [{"id": 1, "type": "workflow/My group", "outputs": [{"name": "IMAGE", "type": "IMAGE"}]}], "links": []}')
 
+# ---- what belongs to another choice than the one made is said, and what a choice has is checked
+expect of_another_choice 0 "input 'resize_type.longer_size' counts where 'resize_type' is 'scale longer dimension'; here that is 'scale by multiplier'" \
+    $read_ "$files/dynamic.json" --set 3.resize_type.longer_size=7
+expect of_this_choice 2 "input 'resize_type.multiplier': '9' is not a number from 0.01 to 8" $read_ "$files/dynamic.json" --set 3.resize_type.multiplier=9
+
 # ---- the chunk `workflow` of a picture counts where there is no `prompt`
 chunk() { # KEY FILE
     python3 - "$1" "$2" <<'P'

@@ -2,6 +2,7 @@
 #include "workflow/editor/editor_widgets.h"
 
 #include "base/str.h"
+#include "workflow/dependent.h"
 
 #include <math.h>
 #include <string.h>
@@ -56,6 +57,14 @@ static int is_given(const kiln_param *p, const yaml_node *v)
     return v->kind != YAML_SCALAR || v->quoted || editor_text(v) || strcmp(editor_param_type(p), "COMBO") != 0;
 }
 
+/* What the file has for the parameter, so far. */
+static const char *written(void *arg, const char *name)
+{
+    const editor_node *n = arg;
+    int i = editor_param(n->row, name);
+    return i >= 0 && n->value[i] ? editor_text(n->value[i]) : NULL;
+}
+
 void editor_widgets_read(editor *x, editor_node *n)
 {
     const yaml_node *v = n->values;
@@ -72,6 +81,7 @@ void editor_widgets_read(editor *x, editor_node *n)
     for (uint32_t i = 0; i < n->row->n_param; i++) {
         const kiln_param *p = node_param(n->row, i);
         if (map) n->value[i] = yaml_get(v, p->name);
+        if (dependent_was_left(n->row, p, written, n)) continue;
         if (list && !(p->flags & KILN_PARAM_OWN)) {
             n->value[i] = at < v->n ? v->item[at] : NULL;
             at += 1 + (size_t)editor_has_control(p);

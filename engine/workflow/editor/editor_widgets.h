@@ -1,7 +1,8 @@
 /* editor_widgets.h - the values a saved node has for its parameters.
  *
  * `widgets_values` has no names. Its entries are the parameters of the node's own row, in their order: one entry each,
- * but none for a parameter that is kiln's alone (KILN_PARAM_OWN), and two for a seed or KILN_PARAM_CONTROL, of which
+ * but none for a parameter that is kiln's alone (KILN_PARAM_OWN) or that the choices before it do not have
+ * (workflow/dependent.h), and two for a seed or KILN_PARAM_CONTROL, of which
  * the second says what the editor does with the value afterwards. A parameter that is linked keeps its entry. What the
  * list is too short for has its default; what is left over at the end belongs to buttons. A map has names.
  */
