@@ -81,8 +81,8 @@ static void multiply(const int8_kernels *k, const weights *w, const int8_part *a
         for (size_t s = 0; s < 2; s++) {
             const uint8_t *row[INT8_STRIP];
             for (size_t i = 0; i < INT8_STRIP; i++)
-                row[i] = w->blocks + (s * INT8_STRIP + i) * w->row + parts / (size_t)w->form->parts * w->form->bytes;
-            k->unpack(w->form, strip + s, row, n / INT8_PART);
+                row[i] = w->blocks + (s * INT8_STRIP + i) * w->row + from / w->form->block * w->form->bytes;
+            k->unpack(w->form, strip + s, row, n);
         }
         k->multiply(w->form, strip, a + parts, PARTS, rows, n / INT8_PART, c, OUTPUTS, from > 0,
                     &(int8_ahead){.bytes = 0});
@@ -133,8 +133,8 @@ static void test_errors(void)
 static void make_rows(float *x, size_t n)
 {
     for (size_t i = 0; i < n; i++) x[i] = normal() * ldexpf(1, (int)(i / 640 % 9) - 4);
-    memset(x + 64, 0, 32 * sizeof *x);
-    for (size_t i = 96; i < 128; i++) x[i] *= 0x1p-120f;
+    memset(x + INT8_PART, 0, INT8_PART * sizeof *x);
+    for (size_t i = 2 * INT8_PART; i < 3 * INT8_PART; i++) x[i] *= 0x1p-120f;
     x[DEPTH + 3] = INFINITY, x[2 * DEPTH + 40] = NAN, x[3 * DEPTH + 7] = -0.0f;
 }
 

@@ -1,5 +1,5 @@
 /* int8_transposed.c - see int8_transposed.h. A task is 256 columns of the result, a band of its rows and a chunk of the
- * depth. It widens 256 rows of the weight, rounds each 32 of them to 8 bits with a scale a column, and multiplies the
+ * depth. It widens 256 rows of the weight, rounds each 64 of them to 8 bits with a scale a column, and multiplies the
  * band by them; chunks' sums are joined in order.
  */
 #include "backend/cpu/int8_transposed.h"
@@ -86,7 +86,7 @@ static task task_at(const call *j, int64_t index)
     return t;
 }
 
-/* 32 rows of the weight, from row k on. */
+/* A part's rows of the weight, from row k on. */
 static void round_part(const call *j, const task *t, int64_t k, size_t part, buffers *b)
 {
     const transposed_plan *p = j->c->plan;
@@ -181,7 +181,7 @@ kiln_status int8_transposed_prepare(cpu_kernel *c, error *e)
     if (!p) return error_set(e, KILN_ERR_NOMEM, "out of memory for a kernel");
     c->plan = p, c->plan_free = mem_free, c->body = run;
     *p = (transposed_plan){.kernels = int8_kernels_here(),
-                           .form = int8_form_of(KILN_Q8_0),
+                           .form = &int8_rounded,
                            .b = rows_form(op, 1),
                            .I = rows_of(&op->in[0]),
                            .J = op->in[1].shape.dim[1],
