@@ -443,6 +443,7 @@ INLINE __m512i four(const int8_t *a)
 typedef struct {
     const uint8_t *const *row;
     size_t rows, first, last;
+    size_t stride;
 } lines;
 INLINE void fetch(const lines *l, size_t part)
 {
@@ -471,6 +472,8 @@ INLINE void add_bytes(const int rows, const int i, const int pieces, __m512i acc
 INLINE void multiply_as(const int rows, const int pieces, const int8_strip *w, const int8_part *a, size_t parts,
                         float *c, size_t ldc, int accumulate, const lines *l)
 {
+    UNROLL for (int r = 0; r < INT8_ROWS; r++) UNROLL for (int n = 0; n < 2; n++)
+        _mm_prefetch((const char *)(c + (size_t)(rows + r) * ldc + 16 * n), _MM_HINT_T0);
     __m512 sum[INT8_ROWS][2];
     UNROLL for (int r = 0; r < rows; r++) UNROLL for (int n = 0; n < 2; n++) sum[r][n] =
         accumulate ? _mm512_loadu_ps(c + (size_t)r * ldc + 16 * n) : _mm512_setzero_ps();
@@ -478,6 +481,7 @@ INLINE void multiply_as(const int rows, const int pieces, const int8_strip *w, c
         __m512i acc[INT8_ROWS][2];
         __m512 part[INT8_ROWS][2];
         fetch(l, p);
+        for (size_t i = 0; i < sizeof *a; i += 64) _mm_prefetch((const char *)(a + l->stride) + i, _MM_HINT_T0);
         UNROLL for (int i = 0; i < pieces; i++)
         {
             add_bytes(rows, i, pieces, acc, w, p, a);
@@ -506,7 +510,7 @@ INLINE void multiply_as(const int rows, const int pieces, const int8_strip *w, c
     static void name(const int8_strip *w, const int8_part *a, size_t stride, size_t m, size_t parts, float *c,         \
                      size_t ldc, int accumulate, const int8_ahead *next)                                               \
     {                                                                                                                  \
-        lines l = {next->row, (2 * INT8_STRIP + parts - 1) / parts, 0, 0};                                             \
+        lines l = {next->row, (2 * INT8_STRIP + parts - 1) / parts, 0, 0, stride};                                             \
         size_t each = (next->bytes + 63) / 64, tiles = (m + INT8_ROWS - 1) / INT8_ROWS, tile = 0;                      \
         for (size_t left = m, n; left; left -= n) {                                                                    \
             n = left >= INT8_ROWS ? INT8_ROWS : left, tile++;                                                          \
