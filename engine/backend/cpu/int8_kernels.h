@@ -72,6 +72,8 @@ typedef struct {
     /* INT8_PART inputs of 2 x 16 outputs, x[input][output] and ld numbers apart, to part `part` of two strips of one
      * scale a part: each output's are rounded as a row's part is. */
     void (*round_columns)(int8_strip to[2], size_t part, const float *x, size_t ld);
+    /* The same for 256 outputs, from INT8_PART rows of stored numbers that begin there. 0: not of this type. */
+    int (*round_blocks)(uint32_t type, int8_strip to[16], size_t part, const uint8_t *const row[INT8_PART]);
     /* m rows by two strips: c[m][2 x 16], rows ldc apart, or added to it. Each INT8_ROWS of a are `stride` parts after
      * those before. */
     void (*multiply)(const int8_form *f, const int8_strip *w, const int8_part *a, size_t stride, size_t m, size_t parts,

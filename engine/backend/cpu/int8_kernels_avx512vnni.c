@@ -401,33 +401,92 @@ static void unpack(const int8_form *f, int8_strip *to, const uint8_t *const row[
 
 /* ---- columns ---- */
 
-static void round_columns(int8_strip to[2], size_t part, const float *x, size_t ld)
+/* Codes and scales of 256 columns of a part's rows. */
+typedef struct {
+    int8_t code[INT8_PART][256];
+    float scale[INT8_PART][16];
+} square;
+
+/* 16 numbers of input i: of x, or of columns from 16 s on of a square. */
+INLINE __m512 number(const float *x, size_t ld, const square *q, size_t s, size_t i)
+{
+    if (!q) return _mm512_loadu_ps(x + i * ld);
+    return _mm512_mul_ps(_mm512_set1_ps(q->scale[i][s]),
+                         _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(sixteen((const uint8_t *)q->code[i] + 16 * s))));
+}
+
+INLINE void round_strip(int8_strip *to, size_t part, const float *x, size_t ld, const square *from, size_t s)
 {
     const __m512i sign = _mm512_set1_epi32(INT32_MAX), infinite = _mm512_set1_epi32(0x7f800000),
                   byte = _mm512_set1_epi32(255);
-    for (size_t s = 0; s < 2; s++, x += INT8_STRIP) {
-        __m512i largest = _mm512_setzero_si512(); /* as bits: what is not finite is the largest */
-        for (size_t i = 0; i < INT8_PART; i++)
-            largest = _mm512_max_epi32(largest, _mm512_and_si512(_mm512_loadu_si512(x + i * ld), sign));
-        __mmask16 good = _mm512_cmplt_epi32_mask(largest, infinite);
-        __m512 most = _mm512_castsi512_ps(largest);
-        __mmask16 there = good & _mm512_cmp_ps_mask(most, _mm512_set1_ps(0x1p-100f), _CMP_GE_OQ);
-        __m512 by = _mm512_maskz_div_ps(there, _mm512_set1_ps(127), most);
-        __m512 scale = _mm512_maskz_div_ps(there, most, _mm512_set1_ps(127));
-        _mm512_store_ps(to[s].scale[part][0], _mm512_mask_mov_ps(_mm512_set1_ps(NAN), good, scale));
-        for (size_t w = 0; w < INT8_WORDS; w++) {
-            __m512i q[4];
-            UNROLL for (size_t i = 0; i < 4; i++)
-            {
-                q[i] = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(x + (4 * w + i) * ld), by));
-                if (i < 3) q[i] = _mm512_and_si512(q[i], byte); /* what is not finite is 0 */
-            }
-            __m512i low = _mm512_or_si512(q[0], _mm512_slli_epi32(q[1], 8)),
-                    high = _mm512_or_si512(q[2], _mm512_slli_epi32(q[3], 8));
-            low = _mm512_or_si512(low, _mm512_slli_epi32(high, 16));
-            put(to + s, part, (int)w, _mm512_xor_si512(low, _mm512_set1_epi8(-128)));
+    __m512i largest = _mm512_setzero_si512(); /* as bits: what is not finite is the largest */
+    for (size_t i = 0; i < INT8_PART; i++)
+        largest = _mm512_max_epi32(largest, _mm512_and_si512(_mm512_castps_si512(number(x, ld, from, s, i)), sign));
+    __mmask16 good = _mm512_cmplt_epi32_mask(largest, infinite);
+    __m512 most = _mm512_castsi512_ps(largest);
+    __mmask16 there = good & _mm512_cmp_ps_mask(most, _mm512_set1_ps(0x1p-100f), _CMP_GE_OQ);
+    __m512 by = _mm512_maskz_div_ps(there, _mm512_set1_ps(127), most);
+    __m512 scale = _mm512_maskz_div_ps(there, most, _mm512_set1_ps(127));
+    _mm512_store_ps(to->scale[part][0], _mm512_mask_mov_ps(_mm512_set1_ps(NAN), good, scale));
+    for (size_t w = 0; w < INT8_WORDS; w++) {
+        __m512i q[4];
+        UNROLL for (size_t i = 0; i < 4; i++)
+        {
+            q[i] = _mm512_cvtps_epi32(_mm512_mul_ps(number(x, ld, from, s, 4 * w + i), by));
+            if (i < 3) q[i] = _mm512_and_si512(q[i], byte); /* what is not finite is 0 */
+        }
+        __m512i low = _mm512_or_si512(q[0], _mm512_slli_epi32(q[1], 8)),
+                high = _mm512_or_si512(q[2], _mm512_slli_epi32(q[3], 8));
+        low = _mm512_or_si512(low, _mm512_slli_epi32(high, 16));
+        put(to, part, (int)w, _mm512_xor_si512(low, _mm512_set1_epi8(-128)));
+    }
+}
+
+static void round_columns(int8_strip to[2], size_t part, const float *x, size_t ld)
+{
+    for (size_t s = 0; s < 2; s++) round_strip(to + s, part, x + s * INT8_STRIP, ld, NULL, 0);
+}
+
+INLINE void read_q6_k(square *to, size_t i, const uint8_t *b)
+{
+    const __m512i low = _mm512_set1_epi8(15), two = _mm512_set1_epi8(3), zero = _mm512_set1_epi8(32);
+    UNROLL for (int half = 0; half < 2; half++)
+    {
+        __m512i four = _mm512_loadu_si512(b + 64 * half);
+        __m512i up = _mm512_broadcast_i64x4(_mm256_loadu_si256((const __m256i *)(const void *)(b + 128 + 32 * half)));
+        UNROLL for (int k = 0; k < 2; k++)
+        {
+            __m512i high = _mm512_srlv_epi64(up, _mm512_set_epi64(4 * k + 2, 4 * k + 2, 4 * k + 2, 4 * k + 2, 4 * k,
+                                                                  4 * k, 4 * k, 4 * k));
+            __m512i q = _mm512_and_si512(_mm512_srli_epi16(four, 4 * (unsigned)k), low);
+            q = _mm512_or_si512(q, _mm512_slli_epi16(_mm512_and_si512(high, two), 4));
+            _mm512_storeu_si512(to->code[i] + 128 * half + 64 * k, _mm512_sub_epi8(q, zero));
         }
     }
+    __m512 scale = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(sixteen(b + 192)));
+    _mm512_storeu_ps(to->scale[i], _mm512_mul_ps(_mm512_set1_ps(block_half(b + 208)), scale));
+}
+
+INLINE void read_q8_0(square *to, size_t i, const uint8_t *b)
+{
+    for (size_t k = 0; k < 8; k++, b += 34) {
+        memcpy(to->code[i] + 32 * k, b + 2, 32);
+        to->scale[i][2 * k] = to->scale[i][2 * k + 1] = block_half(b);
+    }
+}
+
+static int round_blocks(uint32_t type, int8_strip to[16], size_t part, const uint8_t *const row[INT8_PART])
+{
+    square q;
+    if (type != KILN_Q6_K && type != KILN_Q8_0) return 0;
+    for (size_t i = 0; i < INT8_PART; i++) {
+        if (type == KILN_Q6_K)
+            read_q6_k(&q, i, row[i]);
+        else
+            read_q8_0(&q, i, row[i]);
+    }
+    for (size_t s = 0; s < 16; s++) round_strip(to + s, part, NULL, 0, &q, s);
+    return 1;
 }
 
 /* ---- products ---- */
@@ -539,4 +598,5 @@ const int8_kernels int8_kernels_avx512vnni = {.name = "avx512vnni",
                                               .round_row = round_row,
                                               .unpack = unpack,
                                               .round_columns = round_columns,
+                                              .round_blocks = round_blocks,
                                               .multiply = multiply};

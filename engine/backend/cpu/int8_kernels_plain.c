@@ -196,6 +196,12 @@ static void round_columns(int8_strip to[2], size_t part, const float *x, size_t 
     }
 }
 
+static int round_blocks(uint32_t type, int8_strip to[16], size_t part, const uint8_t *const row[INT8_PART])
+{
+    (void)type, (void)to, (void)part, (void)row;
+    return 0;
+}
+
 /* ---- products ---- */
 
 static int32_t dot(const int8_strip *w, size_t p, int o, const int8_part *a, size_t row, size_t from, size_t n)
@@ -232,4 +238,4 @@ static void multiply(const int8_form *f, const int8_strip *w, const int8_part *a
 }
 
 const int8_kernels int8_kernels_plain = {
-    .name = "plain", .round_row = round_row, .unpack = unpack, .round_columns = round_columns, .multiply = multiply};
+    .name = "plain", .round_row = round_row, .unpack = unpack, .round_columns = round_columns, .round_blocks = round_blocks, .multiply = multiply};

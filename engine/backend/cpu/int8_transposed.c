@@ -40,7 +40,7 @@ typedef struct {
 
 typedef struct {
     float wide[INT8_PART][WIDTH];
-    int8_strip strips[PAIRS][2];
+    int8_strip strips[2 * PAIRS];
 } buffers;
 
 int int8_transposed_fits(const op_desc *op)
@@ -86,10 +86,21 @@ static task task_at(const call *j, int64_t index)
     return t;
 }
 
+static const uint8_t *blocks_at(const call *j, const task *t, int64_t row)
+{
+    const row_form *b = &((const transposed_plan *)j->c->plan)->b;
+    return (const uint8_t *)j->a->in[1] + (size_t)row * b->row_bytes + (size_t)t->column / b->block * b->block_bytes;
+}
+
 /* A part's rows of the weight, from row k on. */
 static void round_part(const call *j, const task *t, int64_t k, size_t part, buffers *b)
 {
     const transposed_plan *p = j->c->plan;
+    if (t->width == WIDTH && k + INT8_PART <= p->K) {
+        const uint8_t *row[INT8_PART];
+        for (int64_t i = 0; i < INT8_PART; i++) row[i] = blocks_at(j, t, k + i);
+        if (p->kernels->round_blocks(p->b.type, b->strips, part, row)) return;
+    }
     for (int64_t i = 0; i < INT8_PART; i++) {
         if (k + i < p->K)
             row_form_read(j->c->k, &p->b, j->a->in[1], k + i, t->column, b->wide[i], (size_t)t->width);
@@ -97,7 +108,7 @@ static void round_part(const call *j, const task *t, int64_t k, size_t part, buf
             memset(b->wide[i], 0, sizeof b->wide[i]);
     }
     for (int64_t i = 0; i < t->width / PAIR; i++)
-        p->kernels->round_columns(b->strips[i], part, b->wide[0] + i * PAIR, WIDTH);
+        p->kernels->round_columns(b->strips + 2 * i, part, b->wide[0] + i * PAIR, WIDTH);
 }
 
 /* What will be widened after this step, shared among its pairs. */
@@ -107,8 +118,7 @@ static void look_ahead(const call *j, const task *t, int64_t k, int64_t pair, in
     int64_t row = k + STEP + pair * PAIR;
     next->bytes = row + PAIR <= t->last ? (size_t)t->width / p->b.block * p->b.block_bytes : 0;
     for (int64_t i = 0; i < PAIR && next->bytes; i++)
-        next->row[i] = (const uint8_t *)j->a->in[1] + (size_t)(row + i) * p->b.row_bytes +
-                       (size_t)t->column / p->b.block * p->b.block_bytes;
+        next->row[i] = blocks_at(j, t, row + i);
 }
 
 static kiln_status tile(void *arg, size_t index, unsigned slot, error *e)
@@ -124,7 +134,7 @@ static kiln_status tile(void *arg, size_t index, unsigned slot, error *e)
         for (int64_t i = 0; i < t.width / PAIR; i++) {
             int8_ahead next;
             look_ahead(j, &t, k, i, &next);
-            p->kernels->multiply(p->form, b->strips[i], parts_at(j, t.row, k), (size_t)p->parts, (size_t)t.rows, parts,
+            p->kernels->multiply(p->form, b->strips + 2 * i, parts_at(j, t.row, k), (size_t)p->parts, (size_t)t.rows, parts,
                                  t.sums + i * PAIR, WIDTH, k > t.first, &next);
         }
     }
