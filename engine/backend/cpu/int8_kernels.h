@@ -4,17 +4,20 @@
  * For an output o, a row r, 64 inputs b and a weight of scale q:
  *     sum[r][o] += a_scale[r][b] scale[b][o] (the sum of a q)
  * Types of blocks of 32 without minima keep their codes and have two scales a part, whose terms are added first. The
- * others, d q + m of 16 or 32 inputs each, are rounded to one scale a part (int8_affine below): arithmetic on scales and
- * minima is what costs beside byte products.
- * A code is stored from 0 up, q = u - zero, since processors multiply unsigned by signed bytes: sums begin at -zero
- * times the sum of a. Integer sums are exact; the rest is f32, in the order above, each line one fused multiplication
- * and addition: so every implementation makes the same bits.
+ * others, d q + m of 16 or 32 inputs each, are rounded to one scale a part (int8_affine below): arithmetic on scales
+ * and minima is what costs beside byte products. A code is stored from 0 up, q = u - zero, since processors multiply
+ * unsigned by signed bytes: sums begin at -zero times the sum of a. Integer sums are exact; the rest is f32, in the
+ * order above, each line one fused multiplication and addition: so every implementation makes the same bits. Rows of
+ * int8 that have a scale of their own alone are summed without it: who asked for the sums multiplies them by it.
  */
 #ifndef KILN_BACKEND_CPU_INT8_KERNELS_H
 #define KILN_BACKEND_CPU_INT8_KERNELS_H
 
 #include <stddef.h>
 #include <stdint.h>
+
+/* Which bits sums have: in result keys, and raised whenever they change. */
+enum { INT8_REVISION = 3 };
 
 enum {
     INT8_ROWS = 6,
@@ -30,12 +33,13 @@ enum {
 typedef struct {
     uint32_t type;
     int zero;
-    size_t scales;       /* of a part: 1 or INT8_PIECES */
+    size_t scales;       /* of a part: 0, 1 or INT8_PIECES */
     size_t block, bytes; /* inputs and bytes of a block */
 } int8_form;
 
 const int8_form *int8_form_of(uint32_t type); /* NULL: not such a type */
-extern const int8_form int8_rounded;          /* what round_columns makes */
+extern const int8_form int8_form_rows;        /* rows of int8, whole pieces */
+extern const int8_form int8_form_rounded;     /* what round_columns makes */
 
 /* A part's weights d q + m, d and m of INT8_PART / n inputs each, as u = (q multiplier + offset) >> 8 in 16 bits, which
  * is 128 + the weight over the scale, rounded. q is 0 to `top`, and `middle` of it stands for m. */

@@ -48,9 +48,9 @@ static void round_row(const int8_form *f, int8_part *to, size_t row, const float
             __mmask16 keep = bad ? 0 : 0xffff;
             __m128i q = _mm512_cvtepi32_epi8(_mm512_maskz_cvtps_epi32(keep, _mm512_mul_ps(v[i], _mm512_set1_ps(by))));
             spread(to, row, 4 * i, q);
-            sum[f->scales == 1 ? 0 : i / 2] += sum_of(q);
+            sum[f->scales <= 1 ? 0 : i / 2] += sum_of(q);
         }
-        for (size_t i = 0; i < f->scales; i++) to->begin[i][row] = -f->zero * sum[i];
+        for (size_t i = 0; i == 0 || i < f->scales; i++) to->begin[i][row] = -f->zero * sum[i];
     }
 }
 
@@ -313,8 +313,7 @@ INLINE void scales_q6_k(int8_strip *to, size_t part, affine a[16], const uint8_t
         __m512i most = _mm512_setzero_si512();
         UNROLL for (int i = 0; i < INT8_SUBS; i++)
         {
-            __m512i code =
-                _mm512_srai_epi32(_mm512_slli_epi32(s[(p + i) / 4], (unsigned)(24 - (p + i) % 4 * 8)), 24);
+            __m512i code = _mm512_srai_epi32(_mm512_slli_epi32(s[(p + i) / 4], (unsigned)(24 - (p + i) % 4 * 8)), 24);
             scale[i] = _mm512_mul_ps(all, _mm512_cvtepi32_ps(code));
             most = larger(most, _mm512_mul_ps(scale[i], _mm512_set1_ps(32)));
         }
@@ -386,9 +385,20 @@ static void unpack_blocks(uint32_t type, int8_strip *to, const uint8_t *const ro
     }
 }
 
+static void unpack_rows(int8_strip *to, const uint8_t *const row[16], size_t n)
+{
+    clear_rest(to, n / 32);
+    for (size_t i = 0; i < n / 16; i++) {
+        __m512i t[4];
+        turn(t, row, 16 * i);
+        UNROLL for (int k = 0; k < 4; k++) put(to, 0, 4 * (int)i + k, _mm512_xor_si512(t[k], _mm512_set1_epi8(-128)));
+    }
+}
+
 static void unpack(const int8_form *f, int8_strip *to, const uint8_t *const row[INT8_STRIP], size_t n)
 {
     switch (f->type) {
+    case 0: unpack_rows(to, row, n); break;
     case KILN_Q8_0: unpack_q8_0(to, row, n); break;
     case KILN_Q4_0: unpack_q4_0(to, row, n); break;
     case KILN_Q4_1: unpack_q4_1(to, row, n); break;
@@ -456,8 +466,8 @@ INLINE void read_q6_k(square *to, size_t i, const uint8_t *b)
         __m512i up = _mm512_broadcast_i64x4(_mm256_loadu_si256((const __m256i *)(const void *)(b + 128 + 32 * half)));
         UNROLL for (int k = 0; k < 2; k++)
         {
-            __m512i high = _mm512_srlv_epi64(up, _mm512_set_epi64(4 * k + 2, 4 * k + 2, 4 * k + 2, 4 * k + 2, 4 * k,
-                                                                  4 * k, 4 * k, 4 * k));
+            __m512i high = _mm512_srlv_epi64(
+                up, _mm512_set_epi64(4 * k + 2, 4 * k + 2, 4 * k + 2, 4 * k + 2, 4 * k, 4 * k, 4 * k, 4 * k));
             __m512i q = _mm512_and_si512(_mm512_srli_epi16(four, 4 * (unsigned)k), low);
             q = _mm512_or_si512(q, _mm512_slli_epi16(_mm512_and_si512(high, two), 4));
             _mm512_storeu_si512(to->code[i] + 128 * half + 64 * k, _mm512_sub_epi8(q, zero));
@@ -528,11 +538,12 @@ INLINE void add_bytes(const int rows, const int i, const int pieces, __m512i acc
     }
 }
 
-INLINE void multiply_as(const int rows, const int pieces, const int8_strip *w, const int8_part *a, size_t parts,
+INLINE void multiply_as(const int rows, const int scales, const int8_strip *w, const int8_part *a, size_t parts,
                         float *c, size_t ldc, int accumulate, const lines *l)
 {
     UNROLL for (int r = 0; r < INT8_ROWS; r++) UNROLL for (int n = 0; n < 2; n++)
         _mm_prefetch((const char *)(c + (size_t)(rows + r) * ldc + 16 * n), _MM_HINT_T0);
+    const int pieces = scales ? scales : 1;
     __m512 sum[INT8_ROWS][2];
     UNROLL for (int r = 0; r < rows; r++) UNROLL for (int n = 0; n < 2; n++) sum[r][n] =
         accumulate ? _mm512_loadu_ps(c + (size_t)r * ldc + 16 * n) : _mm512_setzero_ps();
@@ -546,11 +557,13 @@ INLINE void multiply_as(const int rows, const int pieces, const int8_strip *w, c
             add_bytes(rows, i, pieces, acc, w, p, a);
             UNROLL for (int n = 0; n < 2; n++)
             {
-                __m512 scale = _mm512_load_ps(w[n].scale[p][i]);
+                __m512 scale = scales ? _mm512_load_ps(w[n].scale[p][i]) : _mm512_setzero_ps();
                 UNROLL for (int r = 0; r < rows; r++)
                 {
                     __m512 one = _mm512_cvtepi32_ps(acc[r][n]);
-                    part[r][n] = i ? _mm512_fmadd_ps(one, scale, part[r][n]) : _mm512_mul_ps(one, scale);
+                    part[r][n] = !scales ? one
+                                 : i     ? _mm512_fmadd_ps(one, scale, part[r][n])
+                                         : _mm512_mul_ps(one, scale);
                 }
             }
         }
@@ -561,37 +574,40 @@ INLINE void multiply_as(const int rows, const int pieces, const int8_strip *w, c
         _mm512_storeu_ps(c + (size_t)r * ldc + 16 * n, sum[r][n]);
 }
 
-#define ROWS_OF(n, pieces)                                                                                             \
+#define ROWS_OF(n, scales)                                                                                             \
     case n:                                                                                                            \
-        multiply_as(n, pieces, w, a, parts, c, ldc, accumulate, &l);                                                   \
+        multiply_as(n, scales, w, a, parts, c, ldc, accumulate, &l);                                                   \
         break;
-#define KIND(name, pieces)                                                                                             \
+#define KIND(name, scales)                                                                                             \
     static void name(const int8_strip *w, const int8_part *a, size_t stride, size_t m, size_t parts, float *c,         \
                      size_t ldc, int accumulate, const int8_ahead *next)                                               \
     {                                                                                                                  \
-        lines l = {next->row, (2 * INT8_STRIP + parts - 1) / parts, 0, 0, stride};                                             \
+        lines l = {next->row, (2 * INT8_STRIP + parts - 1) / parts, 0, 0, stride};                                     \
         size_t each = (next->bytes + 63) / 64, tiles = (m + INT8_ROWS - 1) / INT8_ROWS, tile = 0;                      \
         for (size_t left = m, n; left; left -= n) {                                                                    \
             n = left >= INT8_ROWS ? INT8_ROWS : left, tile++;                                                          \
             l.first = l.last, l.last = each * tile / tiles * 64;                                                       \
             switch (n) {                                                                                               \
-                ROWS_OF(6, pieces)                                                                             \
-                ROWS_OF(5, pieces)                                                                             \
-                ROWS_OF(4, pieces)                                                                             \
-                ROWS_OF(3, pieces)                                                                             \
-                ROWS_OF(2, pieces)                                                                             \
-                ROWS_OF(1, pieces)                                                                             \
+                ROWS_OF(6, scales)                                                                                     \
+                ROWS_OF(5, scales)                                                                                     \
+                ROWS_OF(4, scales)                                                                                     \
+                ROWS_OF(3, scales)                                                                                     \
+                ROWS_OF(2, scales)                                                                                     \
+                ROWS_OF(1, scales)                                                                                     \
             }                                                                                                          \
             a += stride, c += n * ldc;                                                                                 \
         }                                                                                                              \
     }
 KIND(multiply_whole, 1)
 KIND(multiply_pieces, INT8_PIECES)
+KIND(multiply_codes, 0)
 
 static void multiply(const int8_form *f, const int8_strip *w, const int8_part *a, size_t stride, size_t m, size_t parts,
                      float *c, size_t ldc, int accumulate, const int8_ahead *next)
 {
-    (f->scales == 1 ? multiply_whole : multiply_pieces)(w, a, stride, m, parts, c, ldc, accumulate, next);
+    (f->scales > 1 ? multiply_pieces
+     : f->scales   ? multiply_whole
+                   : multiply_codes)(w, a, stride, m, parts, c, ldc, accumulate, next);
 }
 
 const int8_kernels int8_kernels_avx512vnni = {.name = "avx512vnni",

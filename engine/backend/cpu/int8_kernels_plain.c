@@ -21,7 +21,8 @@ static const int8_form forms[] = {
     {KILN_IQ4_XS, 128, INT8_PIECES, 256, 136},
 };
 /* clang-format on */
-const int8_form int8_rounded = {0, 128, 1, 1, 1};
+const int8_form int8_form_rows = {.zero = 128, .scales = 0, .block = 1, .bytes = 1};
+const int8_form int8_form_rounded = {.zero = 128, .scales = 1, .block = 1, .bytes = 1};
 
 const int8_form *int8_form_of(uint32_t type)
 {
@@ -55,8 +56,8 @@ static void round_row(const int8_form *f, int8_part *to, size_t row, const float
         int32_t sum[INT8_PIECES];
         round_part(codes, &to->scale[row], sum, x + b * INT8_PART);
         for (size_t i = 0; i < INT8_WORDS; i++) memcpy(to->codes[i][row], codes + 4 * i, 4);
-        for (size_t i = 1; i < INT8_PIECES && f->scales == 1; i++) sum[0] += sum[i];
-        for (size_t i = 0; i < f->scales; i++) to->begin[i][row] = -f->zero * sum[i];
+        for (size_t i = 1; i < INT8_PIECES && f->scales <= 1; i++) sum[0] += sum[i];
+        for (size_t i = 0; i == 0 || i < f->scales; i++) to->begin[i][row] = -f->zero * sum[i];
     }
 }
 
@@ -111,8 +112,12 @@ static piece read_piece(const int8_form *f, const uint8_t *row, size_t k)
 {
     const uint8_t *b = row + k / f->block * f->bytes;
     const int at = (int)(k % f->block / 32);
-    piece p = {.d = {block_half(b)}, .halves = 1};
+    piece p = {.halves = 1};
+    if (f->type) p.d[0] = block_half(b);
     switch (f->type) {
+    case 0: /* rows of int8 */
+        for (int i = 0; i < 32; i++) p.q[i] = b[i] ^ 0x80;
+        break;
     case KILN_Q8_0:
         for (int i = 0; i < 32; i++) p.q[i] = b[2 + i] ^ 0x80;
         break;
@@ -171,7 +176,7 @@ static void unpack_part(const int8_form *f, int8_strip *to, size_t part, size_t 
         to->scale[part][0][o] = there ? most * (1 / 127.0f) : most < 0x1p-100f ? 0 : NAN;
     }
     for (size_t i = 0; i < INT8_PIECES; i++) {
-        if (f->scales > 1) to->scale[part][i][o] = p[i].d[0];
+        if (f->scales != 1) to->scale[part][i][o] = p[i].d[0];
         for (size_t w = 0; w < 8; w++) memcpy(to->codes[part][8 * i + w][o], p[i].q + 4 * w, 4);
     }
 }
@@ -214,11 +219,11 @@ static int32_t dot(const int8_strip *w, size_t p, int o, const int8_part *a, siz
 static float add_part(const int8_form *f, const int8_strip *w, const int8_part *a, size_t row, size_t p, int o,
                       float sum)
 {
-    const size_t n = INT8_PART / f->scales;
+    const size_t pieces = f->scales ? f->scales : 1, n = INT8_PART / pieces;
     float part = 0;
-    for (size_t i = 0; i < f->scales; i++) {
+    for (size_t i = 0; i < pieces; i++) {
         float one = (float)(a->begin[i][row] + dot(w, p, o, a, row, i * n, n));
-        part = i ? fmaf(one, w->scale[p][i][o], part) : one * w->scale[p][i][o];
+        part = !f->scales ? one : i ? fmaf(one, w->scale[p][i][o], part) : one * w->scale[p][i][o];
     }
     return fmaf(part, a->scale[row], sum);
 }
@@ -237,5 +242,9 @@ static void multiply(const int8_form *f, const int8_strip *w, const int8_part *a
         }
 }
 
-const int8_kernels int8_kernels_plain = {
-    .name = "plain", .round_row = round_row, .unpack = unpack, .round_columns = round_columns, .round_blocks = round_blocks, .multiply = multiply};
+const int8_kernels int8_kernels_plain = {.name = "plain",
+                                         .round_row = round_row,
+                                         .unpack = unpack,
+                                         .round_columns = round_columns,
+                                         .round_blocks = round_blocks,
+                                         .multiply = multiply};

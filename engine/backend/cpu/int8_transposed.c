@@ -117,8 +117,7 @@ static void look_ahead(const call *j, const task *t, int64_t k, int64_t pair, in
     const transposed_plan *p = j->c->plan;
     int64_t row = k + STEP + pair * PAIR;
     next->bytes = row + PAIR <= t->last ? (size_t)t->width / p->b.block * p->b.block_bytes : 0;
-    for (int64_t i = 0; i < PAIR && next->bytes; i++)
-        next->row[i] = blocks_at(j, t, row + i);
+    for (int64_t i = 0; i < PAIR && next->bytes; i++) next->row[i] = blocks_at(j, t, row + i);
 }
 
 static kiln_status tile(void *arg, size_t index, unsigned slot, error *e)
@@ -134,8 +133,8 @@ static kiln_status tile(void *arg, size_t index, unsigned slot, error *e)
         for (int64_t i = 0; i < t.width / PAIR; i++) {
             int8_ahead next;
             look_ahead(j, &t, k, i, &next);
-            p->kernels->multiply(p->form, b->strips + 2 * i, parts_at(j, t.row, k), (size_t)p->parts, (size_t)t.rows, parts,
-                                 t.sums + i * PAIR, WIDTH, k > t.first, &next);
+            p->kernels->multiply(p->form, b->strips + 2 * i, parts_at(j, t.row, k), (size_t)p->parts, (size_t)t.rows,
+                                 parts, t.sums + i * PAIR, WIDTH, k > t.first, &next);
         }
     }
     return KILN_OK;
@@ -191,7 +190,7 @@ kiln_status int8_transposed_prepare(cpu_kernel *c, error *e)
     if (!p) return error_set(e, KILN_ERR_NOMEM, "out of memory for a kernel");
     c->plan = p, c->plan_free = mem_free, c->body = run;
     *p = (transposed_plan){.kernels = int8_kernels_here(),
-                           .form = &int8_rounded,
+                           .form = &int8_form_rounded,
                            .b = rows_form(op, 1),
                            .I = rows_of(&op->in[0]),
                            .J = op->in[1].shape.dim[1],
