@@ -29,25 +29,28 @@ INLINE void spread(int8_part *to, size_t row, int word, __m128i codes)
 
 static void round_row(const int8_form *f, int8_part *to, size_t row, const float *x, size_t n)
 {
-    const __m512 largest = _mm512_set1_ps(0x1.fffffep127f);
+    enum { N = INT8_PART / 16 };
+    const __m512 most = _mm512_set1_ps(0x1.fffffep127f);
     for (size_t b = 0; b < n / INT8_PART; b++, x += INT8_PART, to++) {
-        __m512 u = _mm512_loadu_ps(x), v = _mm512_loadu_ps(x + 16), au = _mm512_abs_ps(u), av = _mm512_abs_ps(v);
-        __mmask16 bad = _mm512_cmp_ps_mask(au, largest, _CMP_NLE_UQ) | _mm512_cmp_ps_mask(av, largest, _CMP_NLE_UQ);
-        float most = _mm512_reduce_max_ps(_mm512_max_ps(au, av)), by = most < 0x1p-100f ? 0 : 127.0f / most;
-        to->scale[row] = bad ? NAN : by == 0 ? 0 : most / 127.0f;
-        __m512 all = _mm512_set1_ps(bad ? 0 : by);
-        __mmask16 keep = bad ? 0 : 0xffff;
-        __m128i low = _mm512_cvtepi32_epi8(_mm512_maskz_cvtps_epi32(keep, _mm512_mul_ps(u, all))),
-                high = _mm512_cvtepi32_epi8(_mm512_maskz_cvtps_epi32(keep, _mm512_mul_ps(v, all)));
-        spread(to, row, 0, low), spread(to, row, 4, high);
-        int32_t first = sum_of(low), second = sum_of(high);
-        float whole = (float)(first + second);
-        if (f->halves == 2)
-            to->rest[0][row] = (uint32_t)(-f->zero * first), to->rest[1][row] = (uint32_t)(-f->zero * second);
-        else if (f->minima)
-            memcpy(&to->rest[0][row], &whole, sizeof whole);
-        else
-            to->rest[0][row] = (uint32_t)(-f->zero * (first + second));
+        __m512 v[N], all = _mm512_setzero_ps();
+        __mmask16 bad = 0;
+        int32_t sum[INT8_PIECES] = {0};
+        UNROLL for (int i = 0; i < N; i++)
+        {
+            v[i] = _mm512_loadu_ps(x + 16 * i);
+            bad |= _mm512_cmp_ps_mask(_mm512_abs_ps(v[i]), most, _CMP_NLE_UQ);
+            all = _mm512_max_ps(all, _mm512_abs_ps(v[i]));
+        }
+        float largest = _mm512_reduce_max_ps(all), by = bad || largest < 0x1p-100f ? 0 : 127.0f / largest;
+        to->scale[row] = bad ? NAN : by == 0 ? 0 : largest / 127.0f;
+        UNROLL for (int i = 0; i < N; i++)
+        {
+            __mmask16 keep = bad ? 0 : 0xffff;
+            __m128i q = _mm512_cvtepi32_epi8(_mm512_maskz_cvtps_epi32(keep, _mm512_mul_ps(v[i], _mm512_set1_ps(by))));
+            spread(to, row, 4 * i, q);
+            sum[f->scales <= 1 ? 0 : i / 2] += sum_of(q);
+        }
+        for (size_t i = 0; i == 0 || i < f->scales; i++) to->begin[i][row] = -f->zero * sum[i];
     }
 }
 
@@ -80,7 +83,61 @@ INLINE __m512i iq4(__m512i q)
     __m128i table = _mm_add_epi8(_mm_loadu_si128((const __m128i *)(const void *)block_iq4), _mm_set1_epi8(-128));
     return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(table), q);
 }
-INLINE void put(int8_strip *to, size_t part, int word, __m512i q) { _mm512_store_si512(to->codes[part][word], q); }
+/* word: of a row from part `part` on, which may be beyond that part */
+INLINE void put(int8_strip *to, size_t part, int word, __m512i q)
+{
+    _mm512_store_si512(to->codes[part + (size_t)word / INT8_WORDS][word % INT8_WORDS], q);
+}
+
+/* d q + m as integers, for 16 outputs: int8_kernels.h */
+typedef struct {
+    __m512i multiplier, offset; /* of 16 bits, twice */
+} affine;
+
+INLINE __m512i larger(__m512i most, __m512 x)
+{
+    return _mm512_max_epu32(most, _mm512_castps_si512(_mm512_abs_ps(x))); /* what is not finite is the largest */
+}
+
+/* Stores the scale; returns what makes codes, in 256ths, of numbers. */
+INLINE __m512 codes_by(__m512i most, float *scale)
+{
+    const __m512 all = _mm512_castsi512_ps(most);
+    __mmask16 good = _mm512_cmplt_epu32_mask(most, _mm512_set1_epi32(0x7f800000));
+    __mmask16 there = good & _mm512_cmp_ps_mask(all, _mm512_set1_ps(0x1p-100f), _CMP_GE_OQ);
+    __m512 least = _mm512_maskz_mul_ps(there, all, _mm512_set1_ps(1 / 127.0f));
+    _mm512_store_ps(scale, _mm512_mask_mov_ps(_mm512_set1_ps(NAN), good, least));
+    return _mm512_mul_ps(_mm512_maskz_div_ps(there, _mm512_set1_ps(127), all), _mm512_set1_ps(256));
+}
+
+INLINE __m512i twice(__m512i x)
+{
+    const __m512i low = _mm512_set4_epi32(0x0d0c0d0c, 0x09080908, 0x05040504, 0x01000100);
+    return _mm512_shuffle_epi8(x, low);
+}
+
+INLINE affine affine_of(__m512 d, __m512 m, __m512 by)
+{
+    __m512i offset = _mm512_cvtps_epi32(_mm512_fmadd_ps(m, by, _mm512_set1_ps(INT8_OFFSET)));
+    return (affine){twice(_mm512_cvtps_epi32(_mm512_mul_ps(d, by))), twice(offset)};
+}
+
+/* of d (q - 32) */
+INLINE affine about_32(__m512 d, __m512 by)
+{
+    __m512i multiplier = _mm512_cvtps_epi32(_mm512_mul_ps(d, by));
+    __m512i offset = _mm512_sub_epi32(_mm512_set1_epi32(INT8_OFFSET), _mm512_slli_epi32(multiplier, 5));
+    return (affine){twice(multiplier), twice(offset)};
+}
+
+INLINE __m512i rounded(affine a, __m512i q)
+{
+    __m512i even = _mm512_and_si512(q, _mm512_set1_epi16(255)), odd = _mm512_srli_epi16(q, 8);
+    even = _mm512_add_epi16(_mm512_mullo_epi16(even, a.multiplier), a.offset);
+    odd = _mm512_add_epi16(_mm512_mullo_epi16(odd, a.multiplier), a.offset);
+    /* a | b & c */
+    return _mm512_ternarylogic_epi32(_mm512_srli_epi16(even, 8), odd, _mm512_set1_epi16((short)0xff00), 0xf8);
+}
 
 /* Four bits, each in the fifth bit of a byte. */
 INLINE __m512i fifths(__m512i word, int at)
@@ -103,15 +160,18 @@ INLINE __m512 halves_of(__m512i w) { return _mm512_cvtph_ps(_mm512_cvtepi32_epi1
 
 /* ---- blocks of 32 ---- */
 
-INLINE void codes_32(const uint32_t type, int8_strip *to, size_t part, const uint8_t *const row[16], size_t at)
+INLINE void codes_32(const uint32_t type, int8_strip *to, size_t at32, const uint8_t *const row[16], size_t at,
+                     const affine *a)
 {
     const size_t head = type == KILN_Q4_1 ? 4 : type == KILN_Q5_0 ? 6 : type == KILN_Q5_1 ? 8 : 2;
+    const int first = 8 * (int)at32;
     __m512i t[4];
     if (type == KILN_Q8_0) {
         UNROLL for (int k = 0; k < 2; k++)
         {
             turn(t, row, at + head + 16 * (size_t)k);
-            UNROLL for (int i = 0; i < 4; i++) put(to, part, 4 * k + i, _mm512_xor_si512(t[i], _mm512_set1_epi8(-128)));
+            UNROLL for (int i = 0; i < 4; i++)
+                put(to, 0, first + 4 * k + i, _mm512_xor_si512(t[i], _mm512_set1_epi8(-128)));
         }
         return;
     }
@@ -124,7 +184,8 @@ INLINE void codes_32(const uint32_t type, int8_strip *to, size_t part, const uin
         if (type == KILN_IQ4_NL) low = iq4(low), high = iq4(high);
         if (type == KILN_Q5_0 || type == KILN_Q5_1)
             low = _mm512_or_si512(low, fifths(fifth, 4 * i)), high = _mm512_or_si512(high, fifths(fifth, 16 + 4 * i));
-        put(to, part, i, low), put(to, part, 4 + i, high);
+        if (a) low = rounded(*a, low), high = rounded(*a, high);
+        put(to, 0, first + i, low), put(to, 0, first + 4 + i, high);
     }
 }
 
@@ -134,18 +195,52 @@ INLINE uint64_t four_halves(const uint8_t *const row[4], size_t at)
            (uint64_t)block_u16(row[2] + at) << 32 | (uint64_t)block_u16(row[3] + at) << 48;
 }
 
-INLINE void scales_32(const uint32_t type, int8_strip *to, size_t parts, const uint8_t *const row[16], size_t bytes)
+enum { BLOCKS_32 = INT8_DEEP / 32 };
+
+/* Of n blocks; their minima, too, where the type has them. */
+INLINE void scales_32(const uint32_t type, __m512 d[BLOCKS_32], __m512 m[BLOCKS_32], size_t n,
+                      const uint8_t *const row[16], size_t bytes)
 {
-    uint64_t w[INT8_PARTS][2][4];
+    uint64_t w[BLOCKS_32][2][4];
     const int both = type == KILN_Q4_1 || type == KILN_Q5_1;
     for (int i = 0; i < 4; i++)
-        for (size_t p = 0; p < parts; p++)
+        for (size_t p = 0; p < n; p++)
             for (size_t k = 0; k <= (size_t)both; k++) w[p][k][i] = four_halves(row + 4 * i, p * bytes + 2 * k);
-    for (size_t p = 0; p < parts; p++)
-        for (int k = 0; k <= both; k++) {
-            __m256i halves = _mm256_loadu_si256((const __m256i *)(const void *)w[p][k]);
-            _mm512_store_ps(k ? to->minimum[p] : to->scale[p][0], _mm512_cvtph_ps(halves));
+    for (size_t p = 0; p < n; p++)
+        for (int k = 0; k <= both; k++)
+            (k ? m : d)[p] = _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)w[p][k]));
+}
+
+/* What is left of the last part, n blocks in. */
+static void clear_rest(int8_strip *to, size_t n)
+{
+    for (size_t p = n; p % INT8_PIECES; p++) {
+        _mm512_store_ps(to->scale[p / INT8_PIECES][p % INT8_PIECES], _mm512_setzero_ps());
+        for (int i = 0; i < 8; i++) put(to, 0, 8 * (int)p + i, _mm512_setzero_si512());
+    }
+}
+
+INLINE void unpack_32(const uint32_t type, int8_strip *to, const uint8_t *const row[16], size_t n, size_t bytes)
+{
+    __m512 d[BLOCKS_32], m[BLOCKS_32];
+    const int both = type == KILN_Q4_1 || type == KILN_Q5_1;
+    scales_32(type, d, m, n, row, bytes);
+    clear_rest(to, n);
+    for (size_t p = 0; p < n && !both; p++) {
+        _mm512_store_ps(to->scale[p / INT8_PIECES][p % INT8_PIECES], d[p]);
+        codes_32(type, to, p, row, p * bytes, NULL);
+    }
+    for (size_t p = 0; p < n && both; p += INT8_PIECES) {
+        const size_t last = p + INT8_PIECES < n ? p + INT8_PIECES : n;
+        const __m512 top = _mm512_set1_ps(type == KILN_Q4_1 ? 15 : 31);
+        __m512i most = _mm512_setzero_si512();
+        for (size_t i = p; i < last; i++) most = larger(larger(most, m[i]), _mm512_fmadd_ps(d[i], top, m[i]));
+        const __m512 by = codes_by(most, to->scale[p / INT8_PIECES][0]);
+        for (size_t i = p; i < last; i++) {
+            const affine a = affine_of(d[i], m[i], by);
+            codes_32(type, to, i, row, i * bytes, &a);
         }
+    }
 }
 
 /* ---- blocks of 256 ---- */
@@ -155,24 +250,35 @@ INLINE __m512 byte_of(__m512i w, int i)
     return _mm512_cvtepi32_ps(_mm512_and_si512(_mm512_srli_epi32(w, (unsigned)(8 * i)), _mm512_set1_epi32(255)));
 }
 
-INLINE void scales_k(int8_strip *to, size_t part, const uint8_t *const row[16], size_t at)
+INLINE void scales_k(const uint32_t type, int8_strip *to, size_t part, affine a[8], const uint8_t *const row[16],
+                     size_t at)
 {
     __m512i h[4], s[2], m[2];
     turn(h, row, at);
     __m512 d = halves_of(h[0]), least = halves_of(_mm512_srli_epi32(h[0], 16));
+    const __m512 top = _mm512_set1_ps(type == KILN_Q4_K ? 15 : 31);
     s[0] = bits(h[1], 0, 63), s[1] = _mm512_or_si512(bits(h[3], 0, 15), _mm512_slli_epi32(bits(h[1], 6, 3), 4));
     m[0] = bits(h[2], 0, 63), m[1] = _mm512_or_si512(bits(h[3], 4, 15), _mm512_slli_epi32(bits(h[2], 6, 3), 4));
     least = _mm512_sub_ps(_mm512_set1_ps(-0.0f), least);
-    UNROLL for (int i = 0; i < 8; i++)
+    UNROLL for (int p = 0; p < 8; p += INT8_PIECES)
     {
-        _mm512_store_ps(to->scale[part + (size_t)i][0], _mm512_mul_ps(d, byte_of(s[i / 4], i % 4)));
-        _mm512_store_ps(to->minimum[part + (size_t)i], _mm512_mul_ps(least, byte_of(m[i / 4], i % 4)));
+        __m512 scale[INT8_PIECES], minimum[INT8_PIECES];
+        __m512i most = _mm512_setzero_si512();
+        UNROLL for (int i = 0; i < INT8_PIECES; i++)
+        {
+            scale[i] = _mm512_mul_ps(d, byte_of(s[(p + i) / 4], (p + i) % 4));
+            minimum[i] = _mm512_mul_ps(least, byte_of(m[(p + i) / 4], (p + i) % 4));
+            most = larger(larger(most, minimum[i]), _mm512_fmadd_ps(scale[i], top, minimum[i]));
+        }
+        const __m512 by = codes_by(most, to->scale[part + (size_t)p / INT8_PIECES][0]);
+        UNROLL for (int i = 0; i < INT8_PIECES; i++) a[p + i] = affine_of(scale[i], minimum[i], by);
     }
 }
 
 INLINE void block_k(const uint32_t type, int8_strip *to, size_t part, const uint8_t *const row[16], size_t at)
 {
-    scales_k(to, part, row, at);
+    affine a[8];
+    scales_k(type, to, part, a, row, at);
     const size_t head = type == KILN_Q4_K ? 16 : 48;
     for (int half = 0; half < 2; half++) { /* of the 32 bytes that two parts share */
         __m512i t[4], high[4];
@@ -182,56 +288,73 @@ INLINE void block_k(const uint32_t type, int8_strip *to, size_t part, const uint
             turn(t, row, at + head + 32 * (size_t)pair + 16 * (size_t)half);
             UNROLL for (int i = 0; i < 4; i++)
             {
-                __m512i a = bits(t[i], 0, 15), b = bits(t[i], 4, 15);
+                __m512i low = bits(t[i], 0, 15), up = bits(t[i], 4, 15);
                 if (type == KILN_Q5_K) {
-                    a = _mm512_or_si512(a, _mm512_slli_epi32(bits(high[i], 2 * pair, 1), 4));
-                    b = _mm512_or_si512(b, _mm512_slli_epi32(bits(high[i], 2 * pair + 1, 1), 4));
+                    low = _mm512_or_si512(low, _mm512_slli_epi32(bits(high[i], 2 * pair, 1), 4));
+                    up = _mm512_or_si512(up, _mm512_slli_epi32(bits(high[i], 2 * pair + 1, 1), 4));
                 }
-                put(to, part + 2 * (size_t)pair, 4 * half + i, a);
-                put(to, part + 2 * (size_t)pair + 1, 4 * half + i, b);
+                put(to, part, 16 * pair + 4 * half + i, rounded(a[2 * pair], low));
+                put(to, part, 16 * pair + 8 + 4 * half + i, rounded(a[2 * pair + 1], up));
             }
         }
     }
 }
 
-INLINE void block_q6_k(int8_strip *to, size_t part, const uint8_t *const row[16], size_t at)
+INLINE void scales_q6_k(int8_strip *to, size_t part, affine a[16], const uint8_t *const row[16], size_t at)
 {
     uint16_t d[16];
     __m512i s[4];
     for (int i = 0; i < 16; i++) d[i] = block_u16(row[i] + at + 208);
     turn(s, row, at + 192);
-    for (size_t half = 0; half < 2; half++) UNROLL for (int piece = 0; piece < 2; piece++) /* 16 of 32 inputs */
+    const __m512 all = _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)d));
+    UNROLL for (int p = 0; p < 16; p += INT8_SUBS)
+    {
+        __m512 scale[INT8_SUBS];
+        __m512i most = _mm512_setzero_si512();
+        UNROLL for (int i = 0; i < INT8_SUBS; i++)
+        {
+            __m512i code = _mm512_srai_epi32(_mm512_slli_epi32(s[(p + i) / 4], (unsigned)(24 - (p + i) % 4 * 8)), 24);
+            scale[i] = _mm512_mul_ps(all, _mm512_cvtepi32_ps(code));
+            most = larger(most, _mm512_mul_ps(scale[i], _mm512_set1_ps(32)));
+        }
+        const __m512 by = codes_by(most, to->scale[part + (size_t)p / INT8_SUBS][0]);
+        UNROLL for (int i = 0; i < INT8_SUBS; i++) a[p + i] = about_32(scale[i], by);
+    }
+}
+
+INLINE void block_q6_k(int8_strip *to, size_t part, const uint8_t *const row[16], size_t at)
+{
+    affine s[16];
+    scales_q6_k(to, part, s, row, at);
+    for (int half = 0; half < 2; half++) UNROLL for (int piece = 0; piece < 2; piece++) /* 16 of 32 inputs */
         {
             __m512i a[4], b[4], high[4];
-            turn(a, row, at + half * 64 + 16 * (size_t)piece), turn(b, row, at + half * 64 + 32 + 16 * (size_t)piece);
-            turn(high, row, at + 128 + half * 32 + 16 * (size_t)piece);
+            const size_t first = at + 64 * (size_t)half + 16 * (size_t)piece;
+            turn(a, row, first), turn(b, row, first + 32);
+            turn(high, row, at + 128 + 32 * (size_t)half + 16 * (size_t)piece);
             UNROLL for (int k = 0; k < 4; k++) UNROLL for (int i = 0; i < 4; i++)
             {
                 __m512i low = bits(k % 2 ? b[i] : a[i], k / 2 * 4, 15), up = bits(high[i], 2 * k, 3);
-                put(to, part + 4 * half + (size_t)k, 4 * piece + i, _mm512_or_si512(low, _mm512_slli_epi32(up, 4)));
+                __m512i q = _mm512_or_si512(low, _mm512_slli_epi32(up, 4));
+                put(to, part, 32 * half + 8 * k + 4 * piece + i, rounded(s[8 * half + 2 * k + piece], q));
             }
         }
-    __m512 all = _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)d));
-    UNROLL for (int i = 0; i < 16; i++)
-    {
-        __m512i code = _mm512_srai_epi32(_mm512_slli_epi32(s[i / 4], (unsigned)(24 - i % 4 * 8)), 24);
-        _mm512_store_ps(to->scale[part + (size_t)i / 2][i % 2], _mm512_mul_ps(all, _mm512_cvtepi32_ps(code)));
-    }
 }
 
 INLINE void block_iq4_xs(int8_strip *to, size_t part, const uint8_t *const row[16], size_t at)
 {
     for (int i = 0; i < 16; i++)
         for (int p = 0; p < 8; p++)
-            to->scale[part + (size_t)p][0][i] = block_half(row[i] + at) * (float)block_scale_iq4_xs(row[i] + at, p);
+            to->scale[part + (size_t)p / INT8_PIECES][p % INT8_PIECES][i] =
+                block_half(row[i] + at) * (float)block_scale_iq4_xs(row[i] + at, p);
     UNROLL for (int p = 0; p < 8; p++)
     {
         __m512i t[4];
         turn(t, row, at + 8 + 16 * (size_t)p);
         UNROLL for (int i = 0; i < 4; i++)
         {
-            put(to, part + (size_t)p, i, iq4(bits(t[i], 0, 15)));
-            put(to, part + (size_t)p, 4 + i, iq4(bits(t[i], 4, 15)));
+            put(to, part, 8 * p + i, iq4(bits(t[i], 0, 15)));
+            put(to, part, 8 * p + 4 + i, iq4(bits(t[i], 4, 15)));
         }
     }
 }
@@ -239,10 +362,9 @@ INLINE void block_iq4_xs(int8_strip *to, size_t part, const uint8_t *const row[1
 /* ---- unpacking ---- */
 
 #define OF_32(name, type, bytes)                                                                                       \
-    static void name(int8_strip *to, const uint8_t *const row[16], size_t parts)                                       \
+    static void name(int8_strip *to, const uint8_t *const row[16], size_t n)                                           \
     {                                                                                                                  \
-        scales_32(type, to, parts, row, bytes);                                                                        \
-        for (size_t p = 0; p < parts; p++) codes_32(type, to, p, row, p *bytes);                                       \
+        unpack_32(type, to, row, n / 32, bytes);                                                                       \
     }
 OF_32(unpack_q8_0, KILN_Q8_0, 34)
 OF_32(unpack_q4_0, KILN_Q4_0, 18)
@@ -251,9 +373,9 @@ OF_32(unpack_q5_0, KILN_Q5_0, 22)
 OF_32(unpack_q5_1, KILN_Q5_1, 24)
 OF_32(unpack_iq4_nl, KILN_IQ4_NL, 18)
 
-static void unpack_blocks(uint32_t type, int8_strip *to, const uint8_t *const row[16], size_t parts)
+static void unpack_blocks(uint32_t type, int8_strip *to, const uint8_t *const row[16], size_t n)
 {
-    for (size_t p = 0, at = 0; p < parts; p += 8) {
+    for (size_t p = 0, at = 0; p < n / INT8_PART; p += 256 / INT8_PART) {
         switch (type) {
         case KILN_Q4_K: block_k(KILN_Q4_K, to, p, row, at), at += 144; break;
         case KILN_Q5_K: block_k(KILN_Q5_K, to, p, row, at), at += 176; break;
@@ -263,59 +385,118 @@ static void unpack_blocks(uint32_t type, int8_strip *to, const uint8_t *const ro
     }
 }
 
-static void unpack_rows(int8_strip *to, const uint8_t *const row[16], size_t parts)
+static void unpack_rows(int8_strip *to, const uint8_t *const row[16], size_t n)
 {
-    for (size_t i = 0; i < 2 * parts; i++) {
+    clear_rest(to, n / 32);
+    for (size_t i = 0; i < n / 16; i++) {
         __m512i t[4];
         turn(t, row, 16 * i);
-        UNROLL for (int k = 0; k < 4; k++)
-            put(to, i / 2, (int)(i % 2) * 4 + k, _mm512_xor_si512(t[k], _mm512_set1_epi8(-128)));
+        UNROLL for (int k = 0; k < 4; k++) put(to, 0, 4 * (int)i + k, _mm512_xor_si512(t[k], _mm512_set1_epi8(-128)));
     }
 }
 
-static void unpack(const int8_form *f, int8_strip *to, const uint8_t *const row[INT8_STRIP], size_t parts)
+static void unpack(const int8_form *f, int8_strip *to, const uint8_t *const row[INT8_STRIP], size_t n)
 {
     switch (f->type) {
-    case 0: unpack_rows(to, row, parts); break;
-    case KILN_Q8_0: unpack_q8_0(to, row, parts); break;
-    case KILN_Q4_0: unpack_q4_0(to, row, parts); break;
-    case KILN_Q4_1: unpack_q4_1(to, row, parts); break;
-    case KILN_Q5_0: unpack_q5_0(to, row, parts); break;
-    case KILN_Q5_1: unpack_q5_1(to, row, parts); break;
-    case KILN_IQ4_NL: unpack_iq4_nl(to, row, parts); break;
-    default: unpack_blocks(f->type, to, row, parts); break;
+    case 0: unpack_rows(to, row, n); break;
+    case KILN_Q8_0: unpack_q8_0(to, row, n); break;
+    case KILN_Q4_0: unpack_q4_0(to, row, n); break;
+    case KILN_Q4_1: unpack_q4_1(to, row, n); break;
+    case KILN_Q5_0: unpack_q5_0(to, row, n); break;
+    case KILN_Q5_1: unpack_q5_1(to, row, n); break;
+    case KILN_IQ4_NL: unpack_iq4_nl(to, row, n); break;
+    default: unpack_blocks(f->type, to, row, n); break;
     }
 }
 
 /* ---- columns ---- */
 
-static void round_columns(int8_strip to[2], size_t part, const float *x, size_t ld)
+/* Codes and scales of 256 columns of a part's rows. */
+typedef struct {
+    int8_t code[INT8_PART][256];
+    float scale[INT8_PART][16];
+} square;
+
+/* 16 numbers of input i: of x, or of columns from 16 s on of a square. */
+INLINE __m512 number(const float *x, size_t ld, const square *q, size_t s, size_t i)
+{
+    if (!q) return _mm512_loadu_ps(x + i * ld);
+    return _mm512_mul_ps(_mm512_set1_ps(q->scale[i][s]),
+                         _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(sixteen((const uint8_t *)q->code[i] + 16 * s))));
+}
+
+INLINE void round_strip(int8_strip *to, size_t part, const float *x, size_t ld, const square *from, size_t s)
 {
     const __m512i sign = _mm512_set1_epi32(INT32_MAX), infinite = _mm512_set1_epi32(0x7f800000),
                   byte = _mm512_set1_epi32(255);
-    for (size_t s = 0; s < 2; s++, x += INT8_STRIP) {
-        __m512i largest = _mm512_setzero_si512(); /* as bits: what is not finite is the largest */
-        for (size_t i = 0; i < INT8_PART; i++)
-            largest = _mm512_max_epi32(largest, _mm512_and_si512(_mm512_loadu_si512(x + i * ld), sign));
-        __mmask16 good = _mm512_cmplt_epi32_mask(largest, infinite);
-        __m512 most = _mm512_castsi512_ps(largest);
-        __mmask16 there = good & _mm512_cmp_ps_mask(most, _mm512_set1_ps(0x1p-100f), _CMP_GE_OQ);
-        __m512 by = _mm512_maskz_div_ps(there, _mm512_set1_ps(127), most);
-        __m512 scale = _mm512_maskz_div_ps(there, most, _mm512_set1_ps(127));
-        _mm512_store_ps(to[s].scale[part][0], _mm512_mask_mov_ps(_mm512_set1_ps(NAN), good, scale));
-        for (size_t w = 0; w < 8; w++) {
-            __m512i q[4];
-            UNROLL for (size_t i = 0; i < 4; i++)
-            {
-                q[i] = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(x + (4 * w + i) * ld), by));
-                if (i < 3) q[i] = _mm512_and_si512(q[i], byte); /* what is not finite is 0 */
-            }
-            __m512i low = _mm512_or_si512(q[0], _mm512_slli_epi32(q[1], 8)),
-                    high = _mm512_or_si512(q[2], _mm512_slli_epi32(q[3], 8));
-            low = _mm512_or_si512(low, _mm512_slli_epi32(high, 16));
-            put(to + s, part, (int)w, _mm512_xor_si512(low, _mm512_set1_epi8(-128)));
+    __m512i largest = _mm512_setzero_si512(); /* as bits: what is not finite is the largest */
+    for (size_t i = 0; i < INT8_PART; i++)
+        largest = _mm512_max_epi32(largest, _mm512_and_si512(_mm512_castps_si512(number(x, ld, from, s, i)), sign));
+    __mmask16 good = _mm512_cmplt_epi32_mask(largest, infinite);
+    __m512 most = _mm512_castsi512_ps(largest);
+    __mmask16 there = good & _mm512_cmp_ps_mask(most, _mm512_set1_ps(0x1p-100f), _CMP_GE_OQ);
+    __m512 by = _mm512_maskz_div_ps(there, _mm512_set1_ps(127), most);
+    __m512 scale = _mm512_maskz_div_ps(there, most, _mm512_set1_ps(127));
+    _mm512_store_ps(to->scale[part][0], _mm512_mask_mov_ps(_mm512_set1_ps(NAN), good, scale));
+    for (size_t w = 0; w < INT8_WORDS; w++) {
+        __m512i q[4];
+        UNROLL for (size_t i = 0; i < 4; i++)
+        {
+            q[i] = _mm512_cvtps_epi32(_mm512_mul_ps(number(x, ld, from, s, 4 * w + i), by));
+            if (i < 3) q[i] = _mm512_and_si512(q[i], byte); /* what is not finite is 0 */
+        }
+        __m512i low = _mm512_or_si512(q[0], _mm512_slli_epi32(q[1], 8)),
+                high = _mm512_or_si512(q[2], _mm512_slli_epi32(q[3], 8));
+        low = _mm512_or_si512(low, _mm512_slli_epi32(high, 16));
+        put(to, part, (int)w, _mm512_xor_si512(low, _mm512_set1_epi8(-128)));
+    }
+}
+
+static void round_columns(int8_strip to[2], size_t part, const float *x, size_t ld)
+{
+    for (size_t s = 0; s < 2; s++) round_strip(to + s, part, x + s * INT8_STRIP, ld, NULL, 0);
+}
+
+INLINE void read_q6_k(square *to, size_t i, const uint8_t *b)
+{
+    const __m512i low = _mm512_set1_epi8(15), two = _mm512_set1_epi8(3), zero = _mm512_set1_epi8(32);
+    UNROLL for (int half = 0; half < 2; half++)
+    {
+        __m512i four = _mm512_loadu_si512(b + 64 * half);
+        __m512i up = _mm512_broadcast_i64x4(_mm256_loadu_si256((const __m256i *)(const void *)(b + 128 + 32 * half)));
+        UNROLL for (int k = 0; k < 2; k++)
+        {
+            __m512i high = _mm512_srlv_epi64(
+                up, _mm512_set_epi64(4 * k + 2, 4 * k + 2, 4 * k + 2, 4 * k + 2, 4 * k, 4 * k, 4 * k, 4 * k));
+            __m512i q = _mm512_and_si512(_mm512_srli_epi16(four, 4 * (unsigned)k), low);
+            q = _mm512_or_si512(q, _mm512_slli_epi16(_mm512_and_si512(high, two), 4));
+            _mm512_storeu_si512(to->code[i] + 128 * half + 64 * k, _mm512_sub_epi8(q, zero));
         }
     }
+    __m512 scale = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(sixteen(b + 192)));
+    _mm512_storeu_ps(to->scale[i], _mm512_mul_ps(_mm512_set1_ps(block_half(b + 208)), scale));
+}
+
+INLINE void read_q8_0(square *to, size_t i, const uint8_t *b)
+{
+    for (size_t k = 0; k < 8; k++, b += 34) {
+        memcpy(to->code[i] + 32 * k, b + 2, 32);
+        to->scale[i][2 * k] = to->scale[i][2 * k + 1] = block_half(b);
+    }
+}
+
+static int round_blocks(uint32_t type, int8_strip to[16], size_t part, const uint8_t *const row[INT8_PART])
+{
+    square q;
+    if (type != KILN_Q6_K && type != KILN_Q8_0) return 0;
+    for (size_t i = 0; i < INT8_PART; i++) {
+        if (type == KILN_Q6_K)
+            read_q6_k(&q, i, row[i]);
+        else
+            read_q8_0(&q, i, row[i]);
+    }
+    for (size_t s = 0; s < 16; s++) round_strip(to + s, part, NULL, 0, &q, s);
+    return 1;
 }
 
 /* ---- products ---- */
@@ -327,13 +508,11 @@ INLINE __m512i four(const int8_t *a)
     memcpy(&v, a, sizeof v);
     return _mm512_set1_epi32(v);
 }
-INLINE __m512i begin(uint32_t rest) { return _mm512_set1_epi32((int32_t)rest); }
-INLINE __m512 as_float(uint32_t rest) { return _mm512_castsi512_ps(_mm512_set1_epi32((int32_t)rest)); }
-
 /* Bytes [first, last) of some rows for each part. */
 typedef struct {
     const uint8_t *const *row;
     size_t rows, first, last;
+    size_t stride;
 } lines;
 INLINE void fetch(const lines *l, size_t part)
 {
@@ -341,28 +520,30 @@ INLINE void fetch(const lines *l, size_t part)
         for (size_t i = l->first; i < l->last; i += 64) _mm_prefetch((const char *)l->row[r] + i, _MM_HINT_T1);
 }
 
-/* acc = sums of bytes of one part, or of half h of it. */
-INLINE void add_bytes(const int rows, const int h, const int halves, const int minima, __m512i acc[INT8_ROWS][2],
-                      const int8_strip *w, size_t p, const int8_part *a)
+/* acc = sums of bytes of one part, or of piece i of it. */
+INLINE void add_bytes(const int rows, const int i, const int pieces, __m512i acc[INT8_ROWS][2], const int8_strip *w,
+                      size_t p, const int8_part *a)
 {
-    UNROLL for (int r = 0; r < rows; r++) acc[r][0] = acc[r][1] =
-        minima ? _mm512_setzero_si512() : begin(a->rest[h][r]);
-    UNROLL for (int i = h * 8 / halves; i < (h + 1) * 8 / halves; i++)
+    const int n = INT8_WORDS / pieces;
+    UNROLL for (int r = 0; r < rows; r++) acc[r][0] = acc[r][1] = _mm512_set1_epi32(a->begin[i][r]);
+    UNROLL for (int k = i * n; k < (i + 1) * n; k++)
     {
-        __m512i w0 = _mm512_load_si512(w[0].codes[p][i]), w1 = _mm512_load_si512(w[1].codes[p][i]);
+        __m512i w0 = _mm512_load_si512(w[0].codes[p][k]), w1 = _mm512_load_si512(w[1].codes[p][k]);
         UNROLL for (int r = 0; r < rows; r++)
         {
-            __m512i x = four(a->codes[i][r]);
+            __m512i x = four(a->codes[k][r]);
             acc[r][0] = _mm512_dpbusd_epi32(acc[r][0], w0, x);
             acc[r][1] = _mm512_dpbusd_epi32(acc[r][1], w1, x);
         }
     }
 }
 
-INLINE void multiply_as(const int rows, const int halves, const int minima, const int8_strip *w, const int8_part *a,
-                        size_t parts, float *c, size_t ldc, int accumulate, const lines *l)
+INLINE void multiply_as(const int rows, const int scales, const int8_strip *w, const int8_part *a, size_t parts,
+                        float *c, size_t ldc, int accumulate, const lines *l)
 {
-    const int pieces = halves ? halves : 1;
+    UNROLL for (int r = 0; r < INT8_ROWS; r++) UNROLL for (int n = 0; n < 2; n++)
+        _mm_prefetch((const char *)(c + (size_t)(rows + r) * ldc + 16 * n), _MM_HINT_T0);
+    const int pieces = scales ? scales : 1;
     __m512 sum[INT8_ROWS][2];
     UNROLL for (int r = 0; r < rows; r++) UNROLL for (int n = 0; n < 2; n++) sum[r][n] =
         accumulate ? _mm512_loadu_ps(c + (size_t)r * ldc + 16 * n) : _mm512_setzero_ps();
@@ -370,72 +551,68 @@ INLINE void multiply_as(const int rows, const int halves, const int minima, cons
         __m512i acc[INT8_ROWS][2];
         __m512 part[INT8_ROWS][2];
         fetch(l, p);
-        UNROLL for (int h = 0; h < pieces; h++)
+        for (size_t i = 0; i < sizeof *a; i += 64) _mm_prefetch((const char *)(a + l->stride) + i, _MM_HINT_T0);
+        UNROLL for (int i = 0; i < pieces; i++)
         {
-            add_bytes(rows, h, pieces, minima, acc, w, p, a);
+            add_bytes(rows, i, pieces, acc, w, p, a);
             UNROLL for (int n = 0; n < 2; n++)
             {
-                __m512 scale = halves ? _mm512_load_ps(w[n].scale[p][h]) : _mm512_setzero_ps();
+                __m512 scale = scales ? _mm512_load_ps(w[n].scale[p][i]) : _mm512_setzero_ps();
                 UNROLL for (int r = 0; r < rows; r++)
                 {
                     __m512 one = _mm512_cvtepi32_ps(acc[r][n]);
-                    part[r][n] = !halves ? one
-                                 : h     ? _mm512_fmadd_ps(one, scale, part[r][n])
+                    part[r][n] = !scales ? one
+                                 : i     ? _mm512_fmadd_ps(one, scale, part[r][n])
                                          : _mm512_mul_ps(one, scale);
                 }
             }
         }
-        UNROLL for (int n = 0; n < 2; n++) UNROLL for (int r = 0; r < rows; r++)
-        {
-            if (minima)
-                part[r][n] = _mm512_fmadd_ps(_mm512_load_ps(w[n].minimum[p]), as_float(a->rest[0][r]), part[r][n]);
-            sum[r][n] = _mm512_fmadd_ps(part[r][n], _mm512_set1_ps(a->scale[r]), sum[r][n]);
-        }
+        UNROLL for (int n = 0; n < 2; n++) UNROLL for (int r = 0; r < rows; r++) sum[r][n] =
+            _mm512_fmadd_ps(part[r][n], _mm512_set1_ps(a->scale[r]), sum[r][n]);
     }
     UNROLL for (int r = 0; r < rows; r++) UNROLL for (int n = 0; n < 2; n++)
         _mm512_storeu_ps(c + (size_t)r * ldc + 16 * n, sum[r][n]);
 }
 
-#define ROWS_OF(n, halves, minima)                                                                                     \
+#define ROWS_OF(n, scales)                                                                                             \
     case n:                                                                                                            \
-        multiply_as(n, halves, minima, w, a, parts, c, ldc, accumulate, &l);                                           \
+        multiply_as(n, scales, w, a, parts, c, ldc, accumulate, &l);                                                   \
         break;
-#define KIND(name, halves, minima)                                                                                     \
+#define KIND(name, scales)                                                                                             \
     static void name(const int8_strip *w, const int8_part *a, size_t stride, size_t m, size_t parts, float *c,         \
                      size_t ldc, int accumulate, const int8_ahead *next)                                               \
     {                                                                                                                  \
-        lines l = {next->row, (2 * INT8_STRIP + parts - 1) / parts, 0, 0};                                             \
+        lines l = {next->row, (2 * INT8_STRIP + parts - 1) / parts, 0, 0, stride};                                     \
         size_t each = (next->bytes + 63) / 64, tiles = (m + INT8_ROWS - 1) / INT8_ROWS, tile = 0;                      \
         for (size_t left = m, n; left; left -= n) {                                                                    \
             n = left >= INT8_ROWS ? INT8_ROWS : left, tile++;                                                          \
             l.first = l.last, l.last = each * tile / tiles * 64;                                                       \
             switch (n) {                                                                                               \
-                ROWS_OF(6, halves, minima)                                                                             \
-                ROWS_OF(5, halves, minima)                                                                             \
-                ROWS_OF(4, halves, minima)                                                                             \
-                ROWS_OF(3, halves, minima)                                                                             \
-                ROWS_OF(2, halves, minima)                                                                             \
-                ROWS_OF(1, halves, minima)                                                                             \
+                ROWS_OF(6, scales)                                                                                     \
+                ROWS_OF(5, scales)                                                                                     \
+                ROWS_OF(4, scales)                                                                                     \
+                ROWS_OF(3, scales)                                                                                     \
+                ROWS_OF(2, scales)                                                                                     \
+                ROWS_OF(1, scales)                                                                                     \
             }                                                                                                          \
             a += stride, c += n * ldc;                                                                                 \
         }                                                                                                              \
     }
-KIND(multiply_whole, 1, 0)
-KIND(multiply_minima, 1, 1)
-KIND(multiply_halves, 2, 0)
-KIND(multiply_codes, 0, 0)
+KIND(multiply_whole, 1)
+KIND(multiply_pieces, INT8_PIECES)
+KIND(multiply_codes, 0)
 
 static void multiply(const int8_form *f, const int8_strip *w, const int8_part *a, size_t stride, size_t m, size_t parts,
                      float *c, size_t ldc, int accumulate, const int8_ahead *next)
 {
-    (f->halves == 2 ? multiply_halves
-     : !f->halves   ? multiply_codes
-     : f->minima    ? multiply_minima
-                    : multiply_whole)(w, a, stride, m, parts, c, ldc, accumulate, next);
+    (f->scales > 1 ? multiply_pieces
+     : f->scales   ? multiply_whole
+                   : multiply_codes)(w, a, stride, m, parts, c, ldc, accumulate, next);
 }
 
 const int8_kernels int8_kernels_avx512vnni = {.name = "avx512vnni",
                                               .round_row = round_row,
                                               .unpack = unpack,
                                               .round_columns = round_columns,
+                                              .round_blocks = round_blocks,
                                               .multiply = multiply};

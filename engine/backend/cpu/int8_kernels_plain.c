@@ -9,14 +9,20 @@
 
 /* clang-format off: a row a line */
 static const int8_form forms[] = {
-    {KILN_Q8_0, 128, 1, 0, 34, 1},    {KILN_Q4_0, 8, 1, 0, 18, 1},   {KILN_Q4_1, 0, 1, 1, 20, 1},
-    {KILN_Q5_0, 16, 1, 0, 22, 1},     {KILN_Q5_1, 0, 1, 1, 24, 1},   {KILN_Q4_K, 0, 1, 1, 144, 8},
-    {KILN_Q5_K, 0, 1, 1, 176, 8},     {KILN_Q6_K, 32, 2, 0, 210, 8}, {KILN_IQ4_NL, 128, 1, 0, 18, 1},
-    {KILN_IQ4_XS, 128, 1, 0, 136, 8},
+    {KILN_Q8_0, 128, INT8_PIECES, 32, 34},
+    {KILN_Q4_0, 8, INT8_PIECES, 32, 18},
+    {KILN_Q4_1, 128, 1, 32, 20},
+    {KILN_Q5_0, 16, INT8_PIECES, 32, 22},
+    {KILN_Q5_1, 128, 1, 32, 24},
+    {KILN_Q4_K, 128, 1, 256, 144},
+    {KILN_Q5_K, 128, 1, 256, 176},
+    {KILN_Q6_K, 128, 1, 256, 210},
+    {KILN_IQ4_NL, 128, INT8_PIECES, 32, 18},
+    {KILN_IQ4_XS, 128, INT8_PIECES, 256, 136},
 };
 /* clang-format on */
-
-const int8_form int8_form_rows = {.zero = 128, .bytes = INT8_PART, .parts = 1};
+const int8_form int8_form_rows = {.zero = 128, .scales = 0, .block = 1, .bytes = 1};
+const int8_form int8_form_rounded = {.zero = 128, .scales = 1, .block = 1, .bytes = 1};
 
 const int8_form *int8_form_of(uint32_t type)
 {
@@ -25,7 +31,8 @@ const int8_form *int8_form_of(uint32_t type)
     return NULL;
 }
 
-static void round_part(int8_t *codes, float *scale, int32_t sum[2], const float *x)
+/* sum: of each piece */
+static void round_part(int8_t *codes, float *scale, int32_t sum[INT8_PIECES], const float *x)
 {
     float most = 0;
     int finite = 1;
@@ -35,10 +42,10 @@ static void round_part(int8_t *codes, float *scale, int32_t sum[2], const float 
     }
     float by = most < 0x1p-100f ? 0 : 127.0f / most; /* smaller ones are 0 beside anything else */
     *scale = !finite ? NAN : by == 0 ? 0 : most / 127.0f;
-    sum[0] = sum[1] = 0;
+    memset(sum, 0, INT8_PIECES * sizeof *sum);
     for (int i = 0; i < INT8_PART; i++) {
         codes[i] = (int8_t)(finite ? lrintf(x[i] * by) : 0);
-        sum[i / 16] += codes[i];
+        sum[i / 32] += codes[i];
     }
 }
 
@@ -46,15 +53,11 @@ static void round_row(const int8_form *f, int8_part *to, size_t row, const float
 {
     for (size_t b = 0; b < n / INT8_PART; b++, to++) {
         int8_t codes[INT8_PART];
-        int32_t sum[2];
+        int32_t sum[INT8_PIECES];
         round_part(codes, &to->scale[row], sum, x + b * INT8_PART);
-        for (size_t i = 0; i < 8; i++) memcpy(to->codes[i][row], codes + 4 * i, 4);
-        if (f->halves < 2) sum[0] += sum[1];
-        for (int h = 0; h < (f->halves < 2 ? 1 : 2); h++) {
-            float whole = (float)sum[h];
-            int32_t begin = -f->zero * sum[h];
-            memcpy(&to->rest[h][row], f->minima ? (const void *)&whole : &begin, 4);
-        }
+        for (size_t i = 0; i < INT8_WORDS; i++) memcpy(to->codes[i][row], codes + 4 * i, 4);
+        for (size_t i = 1; i < INT8_PIECES && f->scales <= 1; i++) sum[0] += sum[i];
+        for (size_t i = 0; i == 0 || i < f->scales; i++) to->begin[i][row] = -f->zero * sum[i];
     }
 }
 
@@ -73,70 +76,116 @@ static void looked_up(uint8_t q[32])
     for (int i = 0; i < 32; i++) q[i] = (uint8_t)(block_iq4[q[i]] + 128);
 }
 
-static void scales_k(const uint8_t *b, int part, float scale[2], float *minimum)
+/* One of the parts that a block has 32 inputs of: d q + m, or of halves of it. `middle` of q stands for m. */
+typedef struct {
+    uint8_t q[32];
+    float d[2], m;
+    int halves, top, middle;
+} piece;
+
+static void read_k(uint32_t type, const uint8_t *b, int at, piece *p)
 {
     uint8_t s[8], m[8];
-    block_scales_q4_k(b + 4, s, m);
-    scale[0] = block_half(b) * (float)s[part];
-    *minimum = -(block_half(b + 2) * (float)m[part]);
-}
-
-static void read_k(uint32_t type, const uint8_t *b, int part, uint8_t q[32], float scale[2], float *minimum)
-{
-    int half = part / 4, k = part % 4;
-    if (type == KILN_Q6_K) {
-        for (int i = 0; i < 32; i++) {
-            int low = b[half * 64 + k % 2 * 32 + i] >> (k / 2 * 4) & 15, high = b[128 + half * 32 + i] >> (k * 2) & 3;
-            q[i] = (uint8_t)(low | high << 4);
-        }
-        for (int h = 0; h < 2; h++) scale[h] = block_half(b + 208) * (float)(int8_t)b[192 + 2 * part + h];
-        return;
-    }
-    if (type == KILN_IQ4_XS) {
-        nibbles_of(b + 8 + part * 16, q);
-        looked_up(q);
-        scale[0] = block_half(b) * (float)block_scale_iq4_xs(b, part);
-        return;
-    }
-    const uint8_t *codes = b + (type == KILN_Q4_K ? 16 : 48) + part / 2 * 32;
+    const uint8_t *codes = b + (type == KILN_Q4_K ? 16 : 48) + at / 2 * 32;
     for (int i = 0; i < 32; i++) {
-        int high = type == KILN_Q5_K ? b[16 + i] >> part & 1 : 0;
-        q[i] = (uint8_t)((codes[i] >> (part % 2 * 4) & 15) | high << 4);
+        int high = type == KILN_Q5_K ? b[16 + i] >> at & 1 : 0;
+        p->q[i] = (uint8_t)((codes[i] >> (at % 2 * 4) & 15) | high << 4);
     }
-    scales_k(b, part, scale, minimum);
+    block_scales_q4_k(b + 4, s, m);
+    p->d[0] = block_half(b) * (float)s[at], p->m = -(block_half(b + 2) * (float)m[at]);
+    p->top = type == KILN_Q4_K ? 15 : 31;
 }
 
-static void read_part(uint32_t type, const uint8_t *b, int part, uint8_t q[32], float scale[2], float *minimum)
+static void read_q6_k(const uint8_t *b, int at, piece *p)
 {
-    if (!type) { /* rows of int8 */
-        for (int i = 0; i < 32; i++) q[i] = b[i] ^ 0x80;
-        return;
+    int half = at / 4, k = at % 4;
+    for (int i = 0; i < 32; i++) {
+        int low = b[half * 64 + k % 2 * 32 + i] >> (k / 2 * 4) & 15, high = b[128 + half * 32 + i] >> (k * 2) & 3;
+        p->q[i] = (uint8_t)(low | high << 4);
     }
-    scale[0] = block_half(b);
-    switch (type) {
-    case KILN_Q8_0:
-        for (int i = 0; i < 32; i++) q[i] = b[2 + i] ^ 0x80;
+    p->halves = 2, p->top = 63, p->middle = 32;
+    for (int h = 0; h < 2; h++) p->d[h] = block_half(b + 208) * (float)(int8_t)b[192 + 2 * at + h];
+}
+
+/* 32 inputs from k on of a row. */
+static piece read_piece(const int8_form *f, const uint8_t *row, size_t k)
+{
+    const uint8_t *b = row + k / f->block * f->bytes;
+    const int at = (int)(k % f->block / 32);
+    piece p = {.halves = 1};
+    if (f->type) p.d[0] = block_half(b);
+    switch (f->type) {
+    case 0: /* rows of int8 */
+        for (int i = 0; i < 32; i++) p.q[i] = b[i] ^ 0x80;
         break;
-    case KILN_Q4_0: nibbles_of(b + 2, q); break;
-    case KILN_Q4_1: nibbles_of(b + 4, q), *minimum = block_half(b + 2); break;
-    case KILN_Q5_0: nibbles_of(b + 6, q), fifth_bits(q, block_u32(b + 2)); break;
-    case KILN_Q5_1: nibbles_of(b + 8, q), fifth_bits(q, block_u32(b + 4)), *minimum = block_half(b + 2); break;
-    case KILN_IQ4_NL: nibbles_of(b + 2, q), looked_up(q); break;
-    default: read_k(type, b, part, q, scale, minimum); break;
+    case KILN_Q8_0:
+        for (int i = 0; i < 32; i++) p.q[i] = b[2 + i] ^ 0x80;
+        break;
+    case KILN_Q4_0: nibbles_of(b + 2, p.q); break;
+    case KILN_Q4_1: nibbles_of(b + 4, p.q), p.m = block_half(b + 2), p.top = 15; break;
+    case KILN_Q5_0: nibbles_of(b + 6, p.q), fifth_bits(p.q, block_u32(b + 2)); break;
+    case KILN_Q5_1:
+        nibbles_of(b + 8, p.q), fifth_bits(p.q, block_u32(b + 4)), p.m = block_half(b + 2), p.top = 31;
+        break;
+    case KILN_Q6_K: read_q6_k(b, at, &p); break;
+    case KILN_IQ4_NL: nibbles_of(b + 2, p.q), looked_up(p.q); break;
+    case KILN_IQ4_XS:
+        nibbles_of(b + 8 + at * 16, p.q), looked_up(p.q);
+        p.d[0] = block_half(b) * (float)block_scale_iq4_xs(b, at);
+        break;
+    default: read_k(f->type, b, at, &p); break;
+    }
+    return p;
+}
+
+/* The largest of d q + m for any q, from `most` on; NaN if one is none. */
+static float largest_of(const piece *p, float most)
+{
+    for (int h = 0; h < p->halves; h++) {
+        float least = fabsf(fmaf(p->d[h], (float)-p->middle, p->m)),
+              last = fabsf(fmaf(p->d[h], (float)(p->top - p->middle), p->m));
+        most = isnan(most) || least <= most ? most : least;
+        most = isnan(most) || last <= most ? most : last;
+    }
+    return most;
+}
+
+static void round_piece(piece *p, float by)
+{
+    for (int h = 0; h < p->halves; h++) {
+        uint32_t multiplier = (uint32_t)lrintf(p->d[h] * by),
+                 offset = (uint32_t)lrintf(fmaf(p->m, by, INT8_OFFSET)) - (uint32_t)p->middle * multiplier;
+        const int n = 32 / p->halves;
+        for (int i = h * n; i < (h + 1) * n; i++) p->q[i] = (uint8_t)((p->q[i] * multiplier + offset) >> 8);
     }
 }
 
-static void unpack(const int8_form *f, int8_strip *to, const uint8_t *const row[INT8_STRIP], size_t parts)
+/* `pieces` of one output's part. */
+static void unpack_part(const int8_form *f, int8_strip *to, size_t part, size_t o, const uint8_t *row, size_t pieces)
 {
-    for (size_t p = 0; p < parts; p++)
-        for (int o = 0; o < INT8_STRIP; o++) {
-            uint8_t q[INT8_PART];
-            float scale[2] = {0}, minimum = 0;
-            size_t all = (size_t)f->parts;
-            read_part(f->type, row[o] + p / all * f->bytes, (int)(p % all), q, scale, &minimum);
-            for (int i = 0; i < 8; i++) memcpy(to->codes[p][i][o], q + 4 * i, 4);
-            to->scale[p][0][o] = scale[0], to->scale[p][1][o] = scale[1], to->minimum[p][o] = minimum;
-        }
+    piece p[INT8_PIECES];
+    float most = 0;
+    for (size_t i = 0; i < INT8_PIECES; i++) {
+        p[i] = i < pieces ? read_piece(f, row, part * INT8_PART + 32 * i) : (piece){.d = {0}};
+        most = largest_of(p + i, most);
+    }
+    if (f->scales == 1) {
+        int there = most >= 0x1p-100f && most <= 0x1.fffffep127f;
+        float by = there ? 127.0f / most : 0;
+        for (size_t i = 0; i < pieces; i++) round_piece(p + i, there ? by * 256 : 0);
+        to->scale[part][0][o] = there ? most * (1 / 127.0f) : most < 0x1p-100f ? 0 : NAN;
+    }
+    for (size_t i = 0; i < INT8_PIECES; i++) {
+        if (f->scales != 1) to->scale[part][i][o] = p[i].d[0];
+        for (size_t w = 0; w < 8; w++) memcpy(to->codes[part][8 * i + w][o], p[i].q + 4 * w, 4);
+    }
+}
+
+static void unpack(const int8_form *f, int8_strip *to, const uint8_t *const row[INT8_STRIP], size_t n)
+{
+    for (size_t k = 0; k < n; k += INT8_PART)
+        for (size_t o = 0; o < INT8_STRIP; o++)
+            unpack_part(f, to, k / INT8_PART, o, row[o], n - k < INT8_PART ? (n - k) / 32 : INT8_PIECES);
 }
 
 static void round_columns(int8_strip to[2], size_t part, const float *x, size_t ld)
@@ -145,37 +194,36 @@ static void round_columns(int8_strip to[2], size_t part, const float *x, size_t 
         int8_strip *s = to + o / INT8_STRIP;
         float column[INT8_PART];
         int8_t codes[INT8_PART];
-        int32_t sum[2];
+        int32_t sum[INT8_PIECES];
         for (size_t i = 0; i < INT8_PART; i++) column[i] = x[i * ld + o];
         round_part(codes, &s->scale[part][0][o % INT8_STRIP], sum, column);
         for (size_t i = 0; i < INT8_PART; i++) s->codes[part][i / 4][o % INT8_STRIP][i % 4] = (uint8_t)(codes[i] + 128);
     }
 }
 
+static int round_blocks(uint32_t type, int8_strip to[16], size_t part, const uint8_t *const row[INT8_PART])
+{
+    (void)type, (void)to, (void)part, (void)row;
+    return 0;
+}
+
 /* ---- products ---- */
 
-static int32_t dot(const int8_strip *w, size_t p, int o, const int8_part *a, size_t row, int from, int n)
+static int32_t dot(const int8_strip *w, size_t p, int o, const int8_part *a, size_t row, size_t from, size_t n)
 {
     int32_t sum = 0;
-    for (int i = from; i < from + n; i++) sum += w->codes[p][i / 4][o][i % 4] * a->codes[i / 4][row][i % 4];
+    for (size_t i = from; i < from + n; i++) sum += w->codes[p][i / 4][o][i % 4] * a->codes[i / 4][row][i % 4];
     return sum;
 }
 
 static float add_part(const int8_form *f, const int8_strip *w, const int8_part *a, size_t row, size_t p, int o,
                       float sum)
 {
-    const int pieces = f->halves ? f->halves : 1, n = INT8_PART / pieces;
+    const size_t pieces = f->scales ? f->scales : 1, n = INT8_PART / pieces;
     float part = 0;
-    for (int h = 0; h < pieces; h++) {
-        int32_t begin = 0;
-        if (!f->minima) memcpy(&begin, &a->rest[h][row], sizeof begin);
-        float one = (float)(begin + dot(w, p, o, a, row, h * n, n));
-        part = !f->halves ? one : h ? fmaf(one, w->scale[p][h][o], part) : one * w->scale[p][h][o];
-    }
-    if (f->minima) {
-        float all;
-        memcpy(&all, &a->rest[0][row], sizeof all);
-        part = fmaf(w->minimum[p][o], all, part);
+    for (size_t i = 0; i < pieces; i++) {
+        float one = (float)(a->begin[i][row] + dot(w, p, o, a, row, i * n, n));
+        part = !f->scales ? one : i ? fmaf(one, w->scale[p][i][o], part) : one * w->scale[p][i][o];
     }
     return fmaf(part, a->scale[row], sum);
 }
@@ -194,5 +242,9 @@ static void multiply(const int8_form *f, const int8_strip *w, const int8_part *a
         }
 }
 
-const int8_kernels int8_kernels_plain = {
-    .name = "plain", .round_row = round_row, .unpack = unpack, .round_columns = round_columns, .multiply = multiply};
+const int8_kernels int8_kernels_plain = {.name = "plain",
+                                         .round_row = round_row,
+                                         .unpack = unpack,
+                                         .round_columns = round_columns,
+                                         .round_blocks = round_blocks,
+                                         .multiply = multiply};

@@ -24,6 +24,7 @@ typedef struct {
     int64_t groups, I, J, K; /* weights; rows, columns, depth of the result */
     int64_t width, band;     /* of a task: columns, rows */
     int64_t deep;            /* inputs that are unpacked at once */
+    int64_t parts;           /* of a row */
     int64_t column_tiles, bands;
     size_t parts_bytes, c_bytes, slot_bytes;
 } int8_plan;
@@ -46,12 +47,12 @@ const int8_kernels *int8_kernels_here(void)
     return &int8_kernels_plain;
 }
 
-/* Of the weight; NULL: it is in none. Of int8, rows that are whole parts and have one scale each. */
+/* Of the weight; NULL: it is in none. Of int8, rows of whole pieces that have one scale each. */
 static const int8_form *form_of(const op_desc *op)
 {
     const operand_desc *w = &op->in[1];
     if (int8_form_of(w->dtype)) return int8_form_of(w->dtype);
-    int by_row = w->rows.coding == WEIGHTS_INT8 && w->rows.scales == 1 && w->rows.columns % INT8_PART == 0;
+    int by_row = w->rows.coding == WEIGHTS_INT8 && w->rows.scales == 1 && w->rows.columns % 32 == 0;
     return by_row && rows_are_coded(op, 1) ? &int8_form_rows : NULL;
 }
 
@@ -81,7 +82,7 @@ void int8_round_rows(const cpu_kernel *c, const kernel_args *a, const int8_form 
 static int8_part *parts_of(const call *j, int64_t tile)
 {
     const int8_plan *p = j->c->plan;
-    return (int8_part *)j->a->scratch + tile * (p->K / INT8_PART);
+    return (int8_part *)j->a->scratch + tile * p->parts;
 }
 static int32_t *first_tiles(const call *j)
 {
@@ -159,17 +160,17 @@ static void multiply_pair(const call *j, const task *t, int64_t column, int64_t 
                           int64_t ldc)
 {
     const int8_plan *p = j->c->plan;
-    size_t parts = (size_t)min64(p->deep, p->K - k) / INT8_PART;
+    size_t inputs = (size_t)min64(p->deep, p->K - k);
     const int8_part *a =
         parts_of(j, first_tiles(j)[t->group] + (t->row - begin_of(j, t->group)) / INT8_ROWS) + k / INT8_PART;
     const uint8_t *row[PAIR];
     int8_ahead next;
     pair_rows(j, t, column, k, row);
     look_ahead(j, t, column, k, &next);
-    p->kernels->unpack(p->form, strips, row, parts);
-    p->kernels->unpack(p->form, strips + 1, row + INT8_STRIP, parts);
-    p->kernels->multiply(p->form, strips, a, (size_t)(p->K / INT8_PART), (size_t)t->rows, parts, c + column,
-                         (size_t)ldc, k > 0, &next);
+    p->kernels->unpack(p->form, strips, row, inputs);
+    p->kernels->unpack(p->form, strips + 1, row + INT8_STRIP, inputs);
+    p->kernels->multiply(p->form, strips, a, (size_t)p->parts, (size_t)t->rows, (inputs + INT8_PART - 1) / INT8_PART,
+                         c + column, (size_t)ldc, k > 0, &next);
 }
 
 /* What rows of int8 were summed without. */
@@ -184,7 +185,7 @@ static void scale_columns(const call *j, const task *t, float *row)
 static void finish(const call *j, const task *t, float *row, int64_t r)
 {
     const op_desc *op = &j->c->op;
-    if (!((const int8_plan *)j->c->plan)->form->halves) scale_columns(j, t, row);
+    if (!((const int8_plan *)j->c->plan)->form->scales) scale_columns(j, t, row);
     const float *bias = op->in[2].dtype ? (const float *)j->a->in[2] + t->group * columns_of(&op->out) : NULL;
     if (bias) j->c->k->add(row, bias + t->first, (size_t)t->width);
     if (bias && op->epilogue.geglu)
@@ -281,7 +282,8 @@ static void measure(cpu_kernel *c)
     int8_plan *p = c->plan;
     int64_t gates = c->op.epilogue.geglu ? 2 : 1;
     int64_t tiles = min64(p->I, p->I / INT8_ROWS + p->groups);
-    p->parts_bytes = round_up((size_t)(tiles * p->K / INT8_PART) * sizeof(int8_part), 64);
+    p->parts = (p->K + INT8_PART - 1) / INT8_PART;
+    p->parts_bytes = round_up((size_t)(tiles * p->parts) * sizeof(int8_part), 64);
     p->c_bytes = (size_t)p->band * round_up((size_t)(p->width * gates), PAIR) * sizeof(float);
     p->slot_bytes = p->c_bytes + 2 * sizeof(int8_strip);
     c->base.scratch_bytes =

@@ -1,5 +1,5 @@
 /* int8_transposed.c - see int8_transposed.h. A task is 256 columns of the result, a band of its rows and a chunk of the
- * depth. It widens 256 rows of the weight, rounds each 32 of them to 8 bits with a scale a column, and multiplies the
+ * depth. It widens 256 rows of the weight, rounds each 64 of them to 8 bits with a scale a column, and multiplies the
  * band by them; chunks' sums are joined in order.
  */
 #include "backend/cpu/int8_transposed.h"
@@ -40,7 +40,7 @@ typedef struct {
 
 typedef struct {
     float wide[INT8_PART][WIDTH];
-    int8_strip strips[PAIRS][2];
+    int8_strip strips[2 * PAIRS];
 } buffers;
 
 int int8_transposed_fits(const op_desc *op)
@@ -86,10 +86,21 @@ static task task_at(const call *j, int64_t index)
     return t;
 }
 
-/* 32 rows of the weight, from row k on. */
+static const uint8_t *blocks_at(const call *j, const task *t, int64_t row)
+{
+    const row_form *b = &((const transposed_plan *)j->c->plan)->b;
+    return (const uint8_t *)j->a->in[1] + (size_t)row * b->row_bytes + (size_t)t->column / b->block * b->block_bytes;
+}
+
+/* A part's rows of the weight, from row k on. */
 static void round_part(const call *j, const task *t, int64_t k, size_t part, buffers *b)
 {
     const transposed_plan *p = j->c->plan;
+    if (t->width == WIDTH && k + INT8_PART <= p->K) {
+        const uint8_t *row[INT8_PART];
+        for (int64_t i = 0; i < INT8_PART; i++) row[i] = blocks_at(j, t, k + i);
+        if (p->kernels->round_blocks(p->b.type, b->strips, part, row)) return;
+    }
     for (int64_t i = 0; i < INT8_PART; i++) {
         if (k + i < p->K)
             row_form_read(j->c->k, &p->b, j->a->in[1], k + i, t->column, b->wide[i], (size_t)t->width);
@@ -97,7 +108,7 @@ static void round_part(const call *j, const task *t, int64_t k, size_t part, buf
             memset(b->wide[i], 0, sizeof b->wide[i]);
     }
     for (int64_t i = 0; i < t->width / PAIR; i++)
-        p->kernels->round_columns(b->strips[i], part, b->wide[0] + i * PAIR, WIDTH);
+        p->kernels->round_columns(b->strips + 2 * i, part, b->wide[0] + i * PAIR, WIDTH);
 }
 
 /* What will be widened after this step, shared among its pairs. */
@@ -106,9 +117,7 @@ static void look_ahead(const call *j, const task *t, int64_t k, int64_t pair, in
     const transposed_plan *p = j->c->plan;
     int64_t row = k + STEP + pair * PAIR;
     next->bytes = row + PAIR <= t->last ? (size_t)t->width / p->b.block * p->b.block_bytes : 0;
-    for (int64_t i = 0; i < PAIR && next->bytes; i++)
-        next->row[i] = (const uint8_t *)j->a->in[1] + (size_t)(row + i) * p->b.row_bytes +
-                       (size_t)t->column / p->b.block * p->b.block_bytes;
+    for (int64_t i = 0; i < PAIR && next->bytes; i++) next->row[i] = blocks_at(j, t, row + i);
 }
 
 static kiln_status tile(void *arg, size_t index, unsigned slot, error *e)
@@ -124,8 +133,8 @@ static kiln_status tile(void *arg, size_t index, unsigned slot, error *e)
         for (int64_t i = 0; i < t.width / PAIR; i++) {
             int8_ahead next;
             look_ahead(j, &t, k, i, &next);
-            p->kernels->multiply(p->form, b->strips[i], parts_at(j, t.row, k), (size_t)p->parts, (size_t)t.rows, parts,
-                                 t.sums + i * PAIR, WIDTH, k > t.first, &next);
+            p->kernels->multiply(p->form, b->strips + 2 * i, parts_at(j, t.row, k), (size_t)p->parts, (size_t)t.rows,
+                                 parts, t.sums + i * PAIR, WIDTH, k > t.first, &next);
         }
     }
     return KILN_OK;
@@ -181,7 +190,7 @@ kiln_status int8_transposed_prepare(cpu_kernel *c, error *e)
     if (!p) return error_set(e, KILN_ERR_NOMEM, "out of memory for a kernel");
     c->plan = p, c->plan_free = mem_free, c->body = run;
     *p = (transposed_plan){.kernels = int8_kernels_here(),
-                           .form = int8_form_of(KILN_Q8_0),
+                           .form = &int8_form_rounded,
                            .b = rows_form(op, 1),
                            .I = rows_of(&op->in[0]),
                            .J = op->in[1].shape.dim[1],
