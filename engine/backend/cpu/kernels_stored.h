@@ -102,6 +102,8 @@ INLINE void windows_typed(const uint32_t most, void *to, uint32_t type, size_t s
 {
     if (type == KILN_BF16 && window == 3)
         windows_as(most, KILN_BF16, to, step, x, stride, 3, scale, pixels, channels, past);
+    else if (type == KILN_BF16 && window == 2)
+        windows_as(most, KILN_BF16, to, step, x, stride, 2, scale, pixels, channels, past);
     else if (type == KILN_BF16)
         windows_as(most, KILN_BF16, to, step, x, stride, window, scale, pixels, channels, past);
     else if (type == KILN_F32)
