@@ -40,6 +40,15 @@ INLINE line_of get_line(const uint32_t type, const void *p, size_t i, size_t lef
     return line_bf16(words);
 }
 
+INLINE line_of whole_line(const uint32_t type, const void *p, size_t i)
+{
+    const float *x = (const float *)p + i;
+    const uint16_t *half = (const uint16_t *)p + i;
+    if (type == KILN_F32) return (line_of){get(x), get(x + LANES)};
+    if (type == KILN_F16) return (line_of){widen_f16(half), widen_f16(half + LANES)};
+    return line_bf16(words_at(half));
+}
+
 INLINE void fetch_line(const uint32_t type, const void *p, size_t i, size_t ahead)
 {
     enum { SECOND_LEVEL = 2 };
@@ -99,12 +108,12 @@ INLINE void sums_of_keys(const size_t m, float *to, size_t ldt, vf v[QUERIES_AT_
 }
 
 INLINE void key_line(const uint32_t type, const size_t m, vf sums[QUERIES_AT_ONCE][KEYS_AT_ONCE], const float *q,
-                     size_t ldq, const void *const *k, size_t i, size_t left, size_t ahead)
+                     size_t ldq, const void *const *k, size_t i, size_t left, const int whole, size_t ahead)
 {
     line_of x[KEYS_AT_ONCE];
     UNROLL for (int r = 0; r < KEYS_AT_ONCE; r++)
     {
-        x[r] = get_line(type, k[r], i, left);
+        x[r] = whole ? whole_line(type, k[r], i) : get_line(type, k[r], i, left);
         fetch_line(type, k[r], i, ahead);
     }
     UNROLL for (size_t g = 0; g < m; g++)
@@ -119,24 +128,24 @@ INLINE void key_scores_as(const uint32_t type, const size_t m, float *to, size_t
 {
     vf sums[QUERIES_AT_ONCE][KEYS_AT_ONCE] = {{{0}}};
     size_t i = 0;
-    for (; i + PAIR <= n; i += PAIR) key_line(type, m, sums, q, ldq, k, i, PAIR, ahead);
-    if (i < n) key_line(type, m, sums, q, ldq, k, i, n - i, ahead);
+    for (; i + PAIR <= n; i += PAIR) key_line(type, m, sums, q, ldq, k, i, n - i, 1, ahead);
+    if (i < n) key_line(type, m, sums, q, ldq, k, i, n - i, 0, ahead);
     sums_of_keys(m, to, ldt, sums);
 }
 
 #ifdef __AVX512BF16__
-INLINE __m512bh get_pairs(const uint16_t *p, size_t left)
+INLINE __m512bh get_pairs(const uint16_t *p, size_t left, const int whole)
 {
-    if (left >= PAIR) return (__m512bh)_mm512_loadu_si512(p);
+    if (whole || left >= PAIR) return (__m512bh)_mm512_loadu_si512(p);
     return (__m512bh)_mm512_maskz_loadu_epi16(((__mmask32)1 << left) - 1, p);
 }
 INLINE void key_pairs(const size_t m, vf sums[QUERIES_AT_ONCE][KEYS_AT_ONCE], const uint16_t *q, size_t ldq,
-                      const void *const *k, size_t i, size_t left, size_t ahead)
+                      const void *const *k, size_t i, size_t left, const int whole, size_t ahead)
 {
     __m512bh x[KEYS_AT_ONCE];
     UNROLL for (int r = 0; r < KEYS_AT_ONCE; r++)
     {
-        x[r] = get_pairs((const uint16_t *)k[r] + i, left);
+        x[r] = get_pairs((const uint16_t *)k[r] + i, left, whole);
         fetch_line(KILN_BF16, k[r], i, ahead);
     }
     UNROLL for (size_t g = 0; g < m; g++)
@@ -150,8 +159,8 @@ INLINE void key_scores_pairs(const size_t m, float *to, size_t ldt, const uint16
 {
     vf sums[QUERIES_AT_ONCE][KEYS_AT_ONCE] = {{{0}}};
     size_t i = 0;
-    for (; i + PAIR <= n; i += PAIR) key_pairs(m, sums, q, ldq, k, i, PAIR, ahead);
-    if (i < n) key_pairs(m, sums, q, ldq, k, i, n - i, ahead);
+    for (; i + PAIR <= n; i += PAIR) key_pairs(m, sums, q, ldq, k, i, n - i, 1, ahead);
+    if (i < n) key_pairs(m, sums, q, ldq, k, i, n - i, 0, ahead);
     sums_of_keys(m, to, ldt, sums);
 }
 #endif
@@ -227,7 +236,7 @@ INLINE void key_row_pairs(const size_t heads, float *to, const uint16_t *q, size
 {
     vf sums[4] = {{0}};
     UNROLL for (size_t h = 0; h < heads; h++) for (size_t i = 0; i < n; i += PAIR) sums[h] = (vf)_mm512_dpbf16_ps(
-        (__m512)sums[h], (__m512bh)_mm512_loadu_si512(q + h * ldq + i), get_pairs(k + h * n + i, n - i));
+        (__m512)sums[h], (__m512bh)_mm512_loadu_si512(q + h * ldq + i), get_pairs(k + h * n + i, n - i, 0));
     if (heads == 4)
         four_sums(to, sums);
     else
@@ -269,7 +278,7 @@ static float softmax_keys(float *s, size_t keys, float factor, float *max, float
 /* Numbers [i, i + lines PAIR) of the sums, `left` of them or all; `step` divides rows. */
 INLINE void value_sums_as(const uint32_t type, const size_t step, const size_t m, const size_t lines, float *to,
                           size_t ld, const float *w, size_t ldw, const void *const *v, size_t rows, size_t i,
-                          size_t left, size_t ahead)
+                          size_t left, const int whole, size_t ahead)
 {
     vf a[QUERIES_AT_ONCE][2], b[QUERIES_AT_ONCE][2];
     UNROLL for (size_t g = 0; g < m; g++) UNROLL for (size_t l = 0; l < lines; l++)
@@ -283,7 +292,8 @@ INLINE void value_sums_as(const uint32_t type, const size_t step, const size_t m
             line_of x[2];
             UNROLL for (size_t l = 0; l < lines; l++)
             {
-                x[l] = get_line(type, v[r], i + l * PAIR, left - l * PAIR);
+                x[l] =
+                    whole ? whole_line(type, v[r], i + l * PAIR) : get_line(type, v[r], i + l * PAIR, left - l * PAIR);
                 fetch_line(type, v[r], i + l * PAIR, ahead);
             }
             UNROLL for (size_t g = 0; g < m; g++)
@@ -303,10 +313,11 @@ INLINE void value_sums_as(const uint32_t type, const size_t step, const size_t m
     }
 }
 INLINE void value_lines(const uint32_t type, const size_t lines, float *to, size_t ld, const float *w, size_t ldw,
-                        size_t m, const void *const *v, size_t rows, size_t i, size_t left, size_t ahead)
+                        size_t m, const void *const *v, size_t rows, size_t i, size_t left, const int whole,
+                        size_t ahead)
 {
 #define SUMS(queries)                                                                                                  \
-    value_sums_as(type, 4, queries, lines, to + g * ld, ld, w + g * ldw, ldw, v, rows, i, left, distance)
+    value_sums_as(type, 4, queries, lines, to + g * ld, ld, w + g * ldw, ldw, v, rows, i, left, whole, distance)
     QUERY_BLOCKS(SUMS);
 }
 INLINE void value_sums_of(const uint32_t type, float *to, size_t ld, const float *w, size_t ldw, size_t m,
@@ -314,9 +325,9 @@ INLINE void value_sums_of(const uint32_t type, float *to, size_t ld, const float
 {
     size_t i = 0;
 #if LANES == 16
-    for (; i + 2 * PAIR <= n; i += 2 * PAIR) value_lines(type, 2, to, ld, w, ldw, m, v, rows, i, 2 * PAIR, ahead);
+    for (; i + 2 * PAIR <= n; i += 2 * PAIR) value_lines(type, 2, to, ld, w, ldw, m, v, rows, i, n - i, 1, ahead);
 #endif
-    for (; i < n; i += PAIR) value_lines(type, 1, to, ld, w, ldw, m, v, rows, i, n - i, ahead);
+    for (; i < n; i += PAIR) value_lines(type, 1, to, ld, w, ldw, m, v, rows, i, n - i, 0, ahead);
 }
 static void value_sums(float *to, size_t ld, const float *w, size_t ldw, size_t m, const void *const *v, size_t rows,
                        uint32_t type, size_t n, size_t ahead)
@@ -334,7 +345,7 @@ INLINE void value_row_of(const uint32_t type, float *to, size_t ld, const float 
     for (size_t h = 0; h < heads; h++) {
         const void *row = v + h * n * (type == KILN_F32 ? 4 : 2);
         for (size_t i = 0; i < n; i += PAIR)
-            value_sums_as(type, 1, 1, 1, to + h * ld, ld, w + h * ldw, ldw, &row, 1, i, n - i, 0);
+            value_sums_as(type, 1, 1, 1, to + h * ld, ld, w + h * ldw, ldw, &row, 1, i, n - i, 0, 0);
     }
 }
 static void value_row(float *to, size_t ld, const float *w, size_t ldw, size_t heads, const void *v, uint32_t type,
