@@ -347,7 +347,8 @@ INLINE void add_bytes(const int rows, const int h, const int halves, const int m
 {
     UNROLL for (int r = 0; r < rows; r++) acc[r][0] = acc[r][1] =
         minima ? _mm512_setzero_si512() : begin(a->rest[h][r]);
-    UNROLL for (int i = h * 8 / halves; i < (h + 1) * 8 / halves; i++)
+    const int first = halves == 2 ? 4 * h : 0, last = halves == 2 ? first + 4 : 8;
+    UNROLL for (int i = first; i < last; i++)
     {
         __m512i w0 = _mm512_load_si512(w[0].codes[p][i]), w1 = _mm512_load_si512(w[1].codes[p][i]);
         UNROLL for (int r = 0; r < rows; r++)
