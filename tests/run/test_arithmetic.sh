@@ -1,7 +1,6 @@
-#!/bin/bash
 # test_arithmetic.sh - the digest of what computes results, which is in their keys: it changes with a kernel and with nothing else, and the command has
 # the one of these sources.
-. "${BASH_SOURCE%/*}/../cli/head.sh"
+. "$KILN_ROOT/tests/cli/head.sh"
 tree="$work/tree"
 mkdir -p "$tree/include"
 cp -R Makefile "$tree" && cp -R include/kiln "$tree/include" && cp -R engine "$tree" && chmod -R u+w "$tree"

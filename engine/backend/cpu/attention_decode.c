@@ -111,6 +111,14 @@ static void set_of(const attention_view *v, const buffers *b, uint32_t operand, 
     for (int64_t r = 0; r < set; r++)
         row[r] = first + r < end ? row_of(v, b, operand, first + r) : (const char *)b->zeros;
 }
+/* Rows of a set that are taken together, a multiple of `least`: what comes from the nearest cache then. */
+static int64_t set_rows(const attention_view *v, uint32_t operand, int64_t least)
+{
+    enum { NEAR = 16384 };
+    const operand_desc *d = &v->c->op.in[operand];
+    int64_t row = (d->weight ? columns_of(d) : d->ld) * (int64_t)size_of(type_of(d)), n = row ? NEAR / row : least;
+    return n > ATTEND_KEYS ? ATTEND_KEYS : n > least ? n / least * least : least;
+}
 /* Bytes from a set of rows to the one that is fetched meanwhile. */
 static size_t set_bytes(const attention_view *v, uint32_t operand, size_t set)
 {
@@ -141,19 +149,21 @@ static void score_sets(const attention_view *v, const buffers *b, const float *q
     const attention_plan *p = v->p;
     uint32_t type = type_of(&v->c->op.in[ATTEND_K]);
     size_t D = (size_t)p->D, m = (size_t)p->columns, ldq = lines(p->D), ahead = set_bytes(v, ATTEND_K, ATTEND_KEY_SET);
-    for (int64_t i = 0; i < n; i += ATTEND_KEY_SET) {
-        const char *row[ATTEND_KEY_SET];
-        const void *at[ATTEND_KEY_SET];
-        set_of(v, b, ATTEND_K, first + i, first + n, row, ATTEND_KEY_SET);
+    int64_t set = p->kv_heads == 1 ? ATTEND_KEYS : ATTEND_KEY_SET, now;
+    for (int64_t i = 0; i < n; i += now) {
+        const char *row[ATTEND_KEYS];
+        const void *at[ATTEND_KEYS];
+        now = (int64_t)round_up((size_t)min64(set, n - i), ATTEND_KEY_SET);
+        set_of(v, b, ATTEND_K, first + i, first + n, row, now);
         for (size_t h = 0; h < (size_t)p->kv_heads; h++) {
             float *to = b->scores + h * m * ATTEND_KEYS + i;
             const float *own = q + h * m * ldq;
-            for (int r = 0; r < ATTEND_KEY_SET; r++) at[r] = row[r] + h * D * size_of(type);
+            for (int64_t r = 0; r < now; r++) at[r] = row[r] + h * D * size_of(type);
             if (in_pairs(v->c))
-                v->c->k->key_scores_bf16(to, ATTEND_KEYS, (const uint16_t *)(const void *)own, 2 * ldq, m, at, D,
-                                         ahead);
+                v->c->k->key_scores_bf16(to, ATTEND_KEYS, (const uint16_t *)(const void *)own, 2 * ldq, m, at,
+                                         (size_t)now, D, ahead);
             else
-                v->c->k->key_scores(to, ATTEND_KEYS, own, ldq, m, at, type, D, ahead);
+                v->c->k->key_scores(to, ATTEND_KEYS, own, ldq, m, at, (size_t)now, type, D, ahead);
         }
     }
 }
@@ -173,17 +183,19 @@ static void add_values(const attention_view *v, const buffers *b, float *part, i
     const attention_plan *p = v->p;
     uint32_t type = type_of(&v->c->op.in[ATTEND_V]);
     size_t Dv = (size_t)p->Dv, m = (size_t)p->columns, heads = (size_t)p->kv_heads, ld = lines(p->Dv);
-    size_t ahead = set_bytes(v, ATTEND_V, ATTEND_VALUE_SET);
+    int64_t set = set_rows(v, ATTEND_V, ATTEND_VALUE_SET), now;
+    size_t ahead = set_bytes(v, ATTEND_V, (size_t)set);
     for (int64_t i = 0; i < n && m == 1; i++)
         v->c->k->value_row(part, ld, b->scores + i, ATTEND_KEYS, heads, row_of(v, b, ATTEND_V, first + i), type, Dv);
-    for (int64_t i = 0; i < n && m > 1; i += ATTEND_VALUE_SET) {
-        const char *row[ATTEND_VALUE_SET];
-        const void *at[ATTEND_VALUE_SET];
-        set_of(v, b, ATTEND_V, first + i, first + n, row, ATTEND_VALUE_SET);
+    for (int64_t i = 0; i < n && m > 1; i += now) {
+        const char *row[ATTEND_KEYS];
+        const void *at[ATTEND_KEYS];
+        now = (int64_t)round_up((size_t)min64(set, n - i), ATTEND_VALUE_SET);
+        set_of(v, b, ATTEND_V, first + i, first + n, row, now);
         for (size_t h = 0; h < heads; h++) {
-            for (int r = 0; r < ATTEND_VALUE_SET; r++) at[r] = row[r] + h * Dv * size_of(type);
-            v->c->k->value_sums(part + h * m * ld, ld, b->scores + h * m * ATTEND_KEYS + i, ATTEND_KEYS, m, at, type,
-                                Dv, ahead);
+            for (int64_t r = 0; r < now; r++) at[r] = row[r] + h * Dv * size_of(type);
+            v->c->k->value_sums(part + h * m * ld, ld, b->scores + h * m * ATTEND_KEYS + i, ATTEND_KEYS, m, at,
+                                (size_t)now, type, Dv, ahead);
         }
     }
 }

@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PIXELS = 192, DEPTH = 512, CHUNK = 1024, COLUMNS = 16, TOGETHER = 8, POOLED = 8192 };
+enum { PIXELS = 192, DEPTH = 512, CHUNK = 1024, COLUMNS = 16, TOGETHER = 8, FOLDED_ROWS = 4, POOLED = 8192 };
 enum { MOST_TAPS = 64, TOGETHER_CHANNELS = 256 };
 
 typedef struct {
@@ -384,6 +384,21 @@ static double window_count(const plan *p, const int64_t at[3], int with_padding)
     return (double)all;
 }
 
+/* to = rows of n numbers, up to FOLDED_ROWS, folded; `more`: into what is there. */
+static void fold_rows(const call *j, uint32_t kind, float *to, const void *const *row, size_t rows, size_t n, int more)
+{
+    static const float one[FOLDED_ROWS] = {1, 1, 1, 1};
+    uint32_t type = type_of(&j->c->op.in[0]);
+    size_t first = 0;
+    if (!more && !rows)
+        for (size_t i = 0; i < n; i++) to[i] = kind == KILN_REDUCE_MAX ? -INFINITY : 0;
+    else if (!more && kind == KILN_REDUCE_SUM)
+        j->c->k->sum_weighed(to, one, row, rows, type, n), first = rows;
+    else if (!more)
+        j->c->k->load(to, row[0], type, n), first = 1;
+    if (first < rows) j->c->k->fold_stored(kind, to, row + first, rows - first, type, n);
+}
+
 /* Of results at `at` and on along the last dimension, n of them: the rows of pixels of their windows, folded into one.
  */
 static void fold_window_rows(const call *j, int64_t image, const int64_t at[3], int64_t first, int64_t pixels,
@@ -397,19 +412,19 @@ static void fold_window_rows(const call *j, int64_t image, const int64_t at[3], 
         int64_t start = at[d] * p->stride[d] - p->before[d];
         low[d] = start > 0 ? start : 0, high[d] = min64(start + p->kernel[d], p->x[d]);
     }
-    for (int64_t i = 0; i < pixels * C; i++) to[i] = kind == KILN_REDUCE_MAX ? -INFINITY : 0;
     for (int64_t pixel = 0; pixel < pixels; pixel += dense ? pixels : 1) {
         const void *row[TOGETHER];
         size_t rows = 0, n = (size_t)((dense ? pixels : 1) * C);
+        int more = 0;
         for (int64_t z = low[0]; z < high[0]; z++)
             for (int64_t y = low[1]; y < high[1]; y++) {
                 int64_t place = ((image * p->x[0] + z) * p->x[1] + y) * p->x[2] + first + pixel;
                 row[rows++] = place_of(x, j->a->in[0], place, 0);
-                if (rows < TOGETHER) continue;
-                j->c->k->fold_stored(kind, to + pixel * C, row, rows, type_of(x), n);
-                rows = 0;
+                if (rows < FOLDED_ROWS) continue;
+                fold_rows(j, kind, to + pixel * C, row, rows, n, more);
+                rows = 0, more = 1;
             }
-        if (rows) j->c->k->fold_stored(kind, to + pixel * C, row, rows, type_of(x), n);
+        if (rows || !more) fold_rows(j, kind, to + pixel * C, row, rows, n, more);
     }
 }
 

@@ -5,6 +5,7 @@
 #include "backend/cpu/cpu.h"
 
 #include "base/memory_alloc.h"
+#include "graph/expression.h"
 
 #include <string.h>
 
@@ -14,6 +15,7 @@ typedef struct {
     int64_t rows, columns, rows_per_tile;
     int64_t chunk; /* short where something is converted: its loads, sums and stores then overlap */
     int half;      /* a kernel of rows of bf16 makes it */
+    int direct;    /* a function of one operand, of numbers as they are stored */
     int flat;      /* operands are taken as one dense row cut into `columns` */
 } layout;
 
@@ -105,6 +107,38 @@ static void half_rows(const cpu_kernel *c, const kernel_args *a, int64_t first, 
     }
 }
 
+/* clang-format off: a row a line */
+static const uint32_t functions[] = {
+    [KILN_ACT_SILU] = MAP_SILU,           [KILN_ACT_GELU] = MAP_GELU,
+    [KILN_ACT_GELU_TANH] = MAP_GELU_TANH, [KILN_ACT_QUICK_GELU] = MAP_QUICK_GELU,
+    [KILN_ACT_RELU] = MAP_RELU,           [KILN_ACT_SIGMOID] = MAP_SIGMOID,
+    [KILN_ACT_TANH] = MAP_TANH,
+};
+/* clang-format on */
+
+/* f32 that nothing comes behind. */
+static int is_direct(const op_desc *op)
+{
+    uint32_t kind = op->attr.act.kind;
+    return op->kind == OP_ACT && kind < sizeof functions / sizeof functions[0] && functions[kind] &&
+           !op->epilogue.act && !op->epilogue.residual && op->out.dtype == KILN_F32 && type_of(&op->in[0]) == KILN_F32;
+}
+
+static void direct_row(const cpu_kernel *c, const kernel_args *a, int64_t r)
+{
+    const layout *l = c->plan;
+    const op_desc *op = &c->op;
+    int64_t row = l->flat ? 0 : r, column = l->flat ? r * l->columns : 0,
+            n = l->flat ? min64(l->columns, shape_count(&op->out.shape) - column) : l->columns;
+    map_row m = {.x = {place_of(&op->in[0], a->in[0], row, column)},
+                 .to = (float *)a->out + row * op->out.ld + column,
+                 .type = {KILN_F32},
+                 .to_type = KILN_F32,
+                 .n = (size_t)n,
+                 .past = c->past};
+    c->k->map(functions[op->attr.act.kind], &m);
+}
+
 static kiln_status tile(void *arg, size_t index, unsigned slot, error *e)
 {
     const cpu_kernel *c = ((call *)arg)->c;
@@ -120,6 +154,10 @@ static kiln_status tile(void *arg, size_t index, unsigned slot, error *e)
         return KILN_OK;
     }
     for (int64_t r = first; r < last; r++) {
+        if (l->direct) {
+            direct_row(c, a, r);
+            continue;
+        }
         int64_t width = l->flat ? min64(l->columns, count - r * l->columns) : l->columns;
         for (int64_t col = 0; col < width; col += l->chunk) {
             size_t n = (size_t)min64(l->chunk, width - col);
@@ -159,6 +197,7 @@ kiln_status cpu_prepare_elementwise(cpu_kernel *c, error *e)
     l->columns = l->flat ? l->chunk : columns_of(&op->out);
     l->rows = l->columns ? (l->flat ? (count + l->chunk - 1) / l->chunk : rows_of(&op->out)) : 0;
     l->half = is_half(op, l) && columns_of(&op->in[0]) == columns_of(&op->out) * (op->kind == OP_GEGLU ? 2 : 1);
+    l->direct = is_direct(op);
     l->rows_per_tile = l->columns >= TILE_ELEMENTS || !l->columns ? 1 : TILE_ELEMENTS / l->columns;
     return KILN_OK;
 }

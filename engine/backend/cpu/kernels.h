@@ -166,12 +166,16 @@ typedef struct cpu_kernels {
                            int past);
     float (*exp_half)(float *to, const void *x, float base, size_t n);               /* exp_row; to or NULL */
     void (*store_scaled)(void *to, const float *x, float scale, size_t n, int past); /* of floats */
-    /* Of floats: layer_row(); norm_row() and modulate(), more: gain, bias, scale, shift or NULL. n numbers of
-     * bf16 at `next` are fetched meanwhile. */
-    void (*layer_half)(void *to, const float *x, float mean, float factor, const float *gain, const float *bias,
-                       const void *next, size_t n, int past);
+    /* Of floats: norm_row() and modulate(), more: gain, bias, scale, shift or NULL. n numbers of bf16 at `next` are
+     * fetched meanwhile. */
     void (*norm_half)(void *to, const float *x, float mean, float factor, const float *const more[4], const void *next,
                       size_t n, int past);
+    /* All of layer norm, a row of bf16 becoming one: (x - mean) / sqrt(variance + eps) gain + bias; or NULL. */
+    void (*layer_stored)(void *to, const void *x, double eps, const float *gain, const float *bias, size_t n, int past);
+    /* Groups of n numbers, one after the other: x factor gain + bias (or NULL; of all groups), factor by norm_factor.
+     */
+    void (*groups_stored)(void *to, const void *x, uint32_t how, double eps, const float *gain, const float *bias,
+                          size_t n, size_t groups, int past);
     /* n pairs */
     void (*rope_pairs_half)(void *to, const void *x, const float *cosine, const float *sine, size_t n, int past);
     void (*rope_halves_half)(void *to, const void *x, const float *cosine, const float *sine, size_t n, int past);
@@ -197,22 +201,23 @@ typedef struct cpu_kernels {
      * Arranged: a row in an order of its own, filled up with zeros to a multiple of ATTEND_LINE. */
     void (*arrange)(float *to, const float *from, uint32_t type, size_t n);
     void (*arrange_back)(float *to, const float *from, uint32_t type, size_t n);
-    /* to[g ldt + i] = q[g ldq ..] k[i], for g < m arranged queries and ATTEND_KEY_SET keys; what lies `ahead` bytes
-     * behind them is fetched. row: of heads one behind the other, to[h] = q[h ldq ..] k[h n ..]. _bf16: by bf16's
-     * products (NULL: the processor has none), of bf16 keys and queries that are bf16, filled up, not arranged. */
-    void (*key_scores)(float *to, size_t ldt, const float *q, size_t ldq, size_t m, const void *const *k, uint32_t type,
-                       size_t n, size_t ahead);
+    /* to[g ldt + i] = q[g ldq ..] k[i], for g < m arranged queries and i < keys, a multiple of ATTEND_KEY_SET; what
+     * lies `ahead` bytes behind them is fetched. row: of heads one behind the other, to[h] = q[h ldq ..] k[h n ..].
+     * _bf16: by bf16's products (NULL: the processor has none), of bf16 keys and queries that are bf16, filled up, not
+     * arranged. */
+    void (*key_scores)(float *to, size_t ldt, const float *q, size_t ldq, size_t m, const void *const *k, size_t keys,
+                       uint32_t type, size_t n, size_t ahead);
     void (*key_row)(float *to, const float *q, size_t ldq, size_t heads, const void *k, uint32_t type, size_t n);
     void (*key_scores_bf16)(float *to, size_t ldt, const uint16_t *q, size_t ldq, size_t m, const void *const *k,
-                            size_t n, size_t ahead);
+                            size_t keys, size_t n, size_t ahead);
     void (*key_row_bf16)(float *to, const uint16_t *q, size_t ldq, size_t heads, const void *k, size_t n);
     /* softmax() of one query's scores side by side, a multiple of 16, times `factor`; returns what its sums made before
      * are to be multiplied by. */
     float (*softmax_keys)(float *s, size_t keys, float factor, float *max, float *sum);
-    /* to[g ld ..] += w[g ldw + i] v[i], arranged, for g < m and ATTEND_VALUE_SET rows, one after the other; and, of
+    /* to[g ld ..] += w[g ldw + i] v[i], arranged, for g < m and rows, a multiple of ATTEND_VALUE_SET, in order; and, of
      * heads one behind the other in one row, to[h ld ..] += w[h ldw] v[h n ..]. */
-    void (*value_sums)(float *to, size_t ld, const float *w, size_t ldw, size_t m, const void *const *v, uint32_t type,
-                       size_t n, size_t ahead);
+    void (*value_sums)(float *to, size_t ld, const float *w, size_t ldw, size_t m, const void *const *v, size_t rows,
+                       uint32_t type, size_t n, size_t ahead);
     void (*value_row)(float *to, size_t ld, const float *w, size_t ldw, size_t heads, const void *v, uint32_t type,
                       size_t n);
     /* DEPTHWISE_RESULTS results side by side, n numbers each, `ldt` bytes apart, of f32 or bf16. */
@@ -220,6 +225,8 @@ typedef struct cpu_kernels {
 } cpu_kernels;
 
 enum { HALF_ADD, HALF_MUL, HALF_GEGLU }; /* x + y, x y, x gelu(y) */
+/* 1 over the root of the mean square + eps, of the sum of squares + eps; over that sum's root, eps at least. */
+enum { NORM_MEAN_SQUARE, NORM_SQUARES, NORM_ROOT };
 enum { DEPTHWISE_RESULTS = 8, ATTEND_KEY_SET = 4, ATTEND_VALUE_SET = 8, ATTEND_LINE = 32 };
 
 extern const cpu_kernels kernels_plain, kernels_avx2, kernels_avx512, kernels_avx512bf16;

@@ -40,6 +40,15 @@ INLINE line_of get_line(const uint32_t type, const void *p, size_t i, size_t lef
     return line_bf16(words);
 }
 
+INLINE line_of whole_line(const uint32_t type, const void *p, size_t i)
+{
+    const float *x = (const float *)p + i;
+    const uint16_t *half = (const uint16_t *)p + i;
+    if (type == KILN_F32) return (line_of){get(x), get(x + LANES)};
+    if (type == KILN_F16) return (line_of){widen_f16(half), widen_f16(half + LANES)};
+    return line_bf16(words_at(half));
+}
+
 INLINE void fetch_line(const uint32_t type, const void *p, size_t i, size_t ahead)
 {
     enum { SECOND_LEVEL = 2 };
@@ -98,50 +107,60 @@ INLINE void sums_of_keys(const size_t m, float *to, size_t ldt, vf v[QUERIES_AT_
     UNROLL for (size_t g = 0; g < m; g++) four_sums(to + g * ldt, v[g]);
 }
 
+INLINE void key_line(const uint32_t type, const size_t m, vf sums[QUERIES_AT_ONCE][KEYS_AT_ONCE], const float *q,
+                     size_t ldq, const void *const *k, size_t i, size_t left, const int whole, size_t ahead)
+{
+    line_of x[KEYS_AT_ONCE];
+    UNROLL for (int r = 0; r < KEYS_AT_ONCE; r++)
+    {
+        x[r] = whole ? whole_line(type, k[r], i) : get_line(type, k[r], i, left);
+        fetch_line(type, k[r], i, ahead);
+    }
+    UNROLL for (size_t g = 0; g < m; g++)
+    {
+        vf a = get(q + g * ldq + i), b = get(q + g * ldq + i + LANES);
+        UNROLL for (int r = 0; r < KEYS_AT_ONCE; r++) sums[g][r] =
+            VFMA(b, x[r].second, VFMA(a, x[r].first, sums[g][r]));
+    }
+}
 INLINE void key_scores_as(const uint32_t type, const size_t m, float *to, size_t ldt, const float *q, size_t ldq,
                           const void *const *k, size_t n, size_t ahead)
 {
     vf sums[QUERIES_AT_ONCE][KEYS_AT_ONCE] = {{{0}}};
-    for (size_t i = 0; i < n; i += PAIR) {
-        line_of x[KEYS_AT_ONCE];
-        UNROLL for (int r = 0; r < KEYS_AT_ONCE; r++)
-        {
-            x[r] = get_line(type, k[r], i, n - i);
-            fetch_line(type, k[r], i, ahead);
-        }
-        UNROLL for (size_t g = 0; g < m; g++)
-        {
-            vf a = get(q + g * ldq + i), b = get(q + g * ldq + i + LANES);
-            UNROLL for (int r = 0; r < KEYS_AT_ONCE; r++) sums[g][r] =
-                VFMA(b, x[r].second, VFMA(a, x[r].first, sums[g][r]));
-        }
-    }
+    size_t i = 0;
+    for (; i + PAIR <= n; i += PAIR) key_line(type, m, sums, q, ldq, k, i, n - i, 1, ahead);
+    if (i < n) key_line(type, m, sums, q, ldq, k, i, n - i, 0, ahead);
     sums_of_keys(m, to, ldt, sums);
 }
 
 #ifdef __AVX512BF16__
-INLINE __m512bh get_pairs(const uint16_t *p, size_t left)
+INLINE __m512bh get_pairs(const uint16_t *p, size_t left, const int whole)
 {
-    return (__m512bh)_mm512_maskz_loadu_epi16(left < PAIR ? ((__mmask32)1 << left) - 1 : (__mmask32)-1, p);
+    if (whole || left >= PAIR) return (__m512bh)_mm512_loadu_si512(p);
+    return (__m512bh)_mm512_maskz_loadu_epi16(((__mmask32)1 << left) - 1, p);
+}
+INLINE void key_pairs(const size_t m, vf sums[QUERIES_AT_ONCE][KEYS_AT_ONCE], const uint16_t *q, size_t ldq,
+                      const void *const *k, size_t i, size_t left, const int whole, size_t ahead)
+{
+    __m512bh x[KEYS_AT_ONCE];
+    UNROLL for (int r = 0; r < KEYS_AT_ONCE; r++)
+    {
+        x[r] = get_pairs((const uint16_t *)k[r] + i, left, whole);
+        fetch_line(KILN_BF16, k[r], i, ahead);
+    }
+    UNROLL for (size_t g = 0; g < m; g++)
+    {
+        __m512bh a = (__m512bh)_mm512_loadu_si512(q + g * ldq + i);
+        UNROLL for (int r = 0; r < KEYS_AT_ONCE; r++) sums[g][r] = (vf)_mm512_dpbf16_ps((__m512)sums[g][r], a, x[r]);
+    }
 }
 INLINE void key_scores_pairs(const size_t m, float *to, size_t ldt, const uint16_t *q, size_t ldq, const void *const *k,
                              size_t n, size_t ahead)
 {
     vf sums[QUERIES_AT_ONCE][KEYS_AT_ONCE] = {{{0}}};
-    for (size_t i = 0; i < n; i += PAIR) {
-        __m512bh x[KEYS_AT_ONCE];
-        UNROLL for (int r = 0; r < KEYS_AT_ONCE; r++)
-        {
-            x[r] = get_pairs((const uint16_t *)k[r] + i, n - i);
-            fetch_line(KILN_BF16, k[r], i, ahead);
-        }
-        UNROLL for (size_t g = 0; g < m; g++)
-        {
-            __m512bh a = (__m512bh)_mm512_loadu_si512(q + g * ldq + i);
-            UNROLL for (int r = 0; r < KEYS_AT_ONCE; r++) sums[g][r] =
-                (vf)_mm512_dpbf16_ps((__m512)sums[g][r], a, x[r]);
-        }
-    }
+    size_t i = 0;
+    for (; i + PAIR <= n; i += PAIR) key_pairs(m, sums, q, ldq, k, i, n - i, 1, ahead);
+    if (i < n) key_pairs(m, sums, q, ldq, k, i, n - i, 0, ahead);
     sums_of_keys(m, to, ldt, sums);
 }
 #endif
@@ -155,16 +174,19 @@ INLINE void key_scores_pairs(const size_t m, float *to, size_t ldt, const uint16
         for (; g < m; g++, distance = 0) CALL(1);                                                                      \
     } while (0)
 
-static void key_scores(float *to, size_t ldt, const float *q, size_t ldq, size_t m, const void *const *k, uint32_t type,
-                       size_t n, size_t ahead)
+INLINE void key_scores_of(const uint32_t type, float *to, size_t ldt, const float *q, size_t ldq, size_t m,
+                          const void *const *k, size_t keys, size_t n, size_t ahead)
 {
-#define AS_F32(queries) key_scores_as(KILN_F32, queries, to + g * ldt, ldt, q + g * ldq, ldq, k, n, distance)
-#define AS_BF16(queries) key_scores_as(KILN_BF16, queries, to + g * ldt, ldt, q + g * ldq, ldq, k, n, distance)
-#define AS_F16(queries) key_scores_as(KILN_F16, queries, to + g * ldt, ldt, q + g * ldq, ldq, k, n, distance)
+#define SCORES(queries) key_scores_as(type, queries, to + g * ldt + i, ldt, q + g * ldq, ldq, k + i, n, distance)
+    for (size_t i = 0; i < keys; i += KEYS_AT_ONCE) QUERY_BLOCKS(SCORES);
+}
+static void key_scores(float *to, size_t ldt, const float *q, size_t ldq, size_t m, const void *const *k, size_t keys,
+                       uint32_t type, size_t n, size_t ahead)
+{
     switch (type) {
-    case KILN_F32: QUERY_BLOCKS(AS_F32); break;
-    case KILN_BF16: QUERY_BLOCKS(AS_BF16); break;
-    default: QUERY_BLOCKS(AS_F16); break;
+    case KILN_F32: key_scores_of(KILN_F32, to, ldt, q, ldq, m, k, keys, n, ahead); break;
+    case KILN_BF16: key_scores_of(KILN_BF16, to, ldt, q, ldq, m, k, keys, n, ahead); break;
+    default: key_scores_of(KILN_F16, to, ldt, q, ldq, m, k, keys, n, ahead); break;
     }
 }
 
@@ -204,17 +226,17 @@ static void key_row(float *to, const float *q, size_t ldq, size_t heads, const v
 
 #ifdef __AVX512BF16__
 static void key_scores_bf16(float *to, size_t ldt, const uint16_t *q, size_t ldq, size_t m, const void *const *k,
-                            size_t n, size_t ahead)
+                            size_t keys, size_t n, size_t ahead)
 {
-#define IN_PAIRS(queries) key_scores_pairs(queries, to + g * ldt, ldt, q + g * ldq, ldq, k, n, distance)
-    QUERY_BLOCKS(IN_PAIRS);
+#define IN_PAIRS(queries) key_scores_pairs(queries, to + g * ldt + i, ldt, q + g * ldq, ldq, k + i, n, distance)
+    for (size_t i = 0; i < keys; i += KEYS_AT_ONCE) QUERY_BLOCKS(IN_PAIRS);
 }
 
 INLINE void key_row_pairs(const size_t heads, float *to, const uint16_t *q, size_t ldq, const uint16_t *k, size_t n)
 {
     vf sums[4] = {{0}};
     UNROLL for (size_t h = 0; h < heads; h++) for (size_t i = 0; i < n; i += PAIR) sums[h] = (vf)_mm512_dpbf16_ps(
-        (__m512)sums[h], (__m512bh)_mm512_loadu_si512(q + h * ldq + i), get_pairs(k + h * n + i, n - i));
+        (__m512)sums[h], (__m512bh)_mm512_loadu_si512(q + h * ldq + i), get_pairs(k + h * n + i, n - i, 0));
     if (heads == 4)
         four_sums(to, sums);
     else
@@ -253,10 +275,10 @@ static float softmax_keys(float *s, size_t keys, float factor, float *max, float
 
 /* ---- values ---- */
 
-/* Numbers [i, i + lines PAIR) of the sums, `left` of them or all. */
-INLINE void value_sums_as(const uint32_t type, const size_t rows, const size_t m, const size_t lines, float *to,
-                          size_t ld, const float *w, size_t ldw, const void *const *v, size_t i, size_t left,
-                          size_t ahead)
+/* Numbers [i, i + lines PAIR) of the sums, `left` of them or all; `step` divides rows. */
+INLINE void value_sums_as(const uint32_t type, const size_t step, const size_t m, const size_t lines, float *to,
+                          size_t ld, const float *w, size_t ldw, const void *const *v, size_t rows, size_t i,
+                          size_t left, const int whole, size_t ahead)
 {
     vf a[QUERIES_AT_ONCE][2], b[QUERIES_AT_ONCE][2];
     UNROLL for (size_t g = 0; g < m; g++) UNROLL for (size_t l = 0; l < lines; l++)
@@ -264,24 +286,26 @@ INLINE void value_sums_as(const uint32_t type, const size_t rows, const size_t m
         const float *from = to + g * ld + i + l * PAIR;
         a[g][l] = get(from), b[g][l] = get(from + LANES);
     }
-    UNROLL for (size_t r = 0; r < rows; r++)
-    {
-        line_of x[2];
-        UNROLL for (size_t l = 0; l < lines; l++)
+    for (size_t from = 0; from < rows; from += step) UNROLL for (size_t k = 0; k < step; k++)
         {
-            x[l] = get_line(type, v[r], i + l * PAIR, left - l * PAIR);
-            fetch_line(type, v[r], i + l * PAIR, ahead);
-        }
-        UNROLL for (size_t g = 0; g < m; g++)
-        {
-            vf by = splat(w[g * ldw + r]);
+            const size_t r = from + k;
+            line_of x[2];
             UNROLL for (size_t l = 0; l < lines; l++)
             {
-                a[g][l] = VFMA(by, x[l].first, a[g][l]);
-                b[g][l] = VFMA(by, x[l].second, b[g][l]);
+                x[l] =
+                    whole ? whole_line(type, v[r], i + l * PAIR) : get_line(type, v[r], i + l * PAIR, left - l * PAIR);
+                fetch_line(type, v[r], i + l * PAIR, ahead);
+            }
+            UNROLL for (size_t g = 0; g < m; g++)
+            {
+                vf by = splat(w[g * ldw + r]);
+                UNROLL for (size_t l = 0; l < lines; l++)
+                {
+                    a[g][l] = VFMA(by, x[l].first, a[g][l]);
+                    b[g][l] = VFMA(by, x[l].second, b[g][l]);
+                }
             }
         }
-    }
     UNROLL for (size_t g = 0; g < m; g++) UNROLL for (size_t l = 0; l < lines; l++)
     {
         float *at = to + g * ld + i + l * PAIR;
@@ -289,28 +313,29 @@ INLINE void value_sums_as(const uint32_t type, const size_t rows, const size_t m
     }
 }
 INLINE void value_lines(const uint32_t type, const size_t lines, float *to, size_t ld, const float *w, size_t ldw,
-                        size_t m, const void *const *v, size_t i, size_t left, size_t ahead)
+                        size_t m, const void *const *v, size_t rows, size_t i, size_t left, const int whole,
+                        size_t ahead)
 {
 #define SUMS(queries)                                                                                                  \
-    value_sums_as(type, ATTEND_VALUE_SET, queries, lines, to + g * ld, ld, w + g * ldw, ldw, v, i, left, distance)
+    value_sums_as(type, 4, queries, lines, to + g * ld, ld, w + g * ldw, ldw, v, rows, i, left, whole, distance)
     QUERY_BLOCKS(SUMS);
 }
 INLINE void value_sums_of(const uint32_t type, float *to, size_t ld, const float *w, size_t ldw, size_t m,
-                          const void *const *v, size_t n, size_t ahead)
+                          const void *const *v, size_t rows, size_t n, size_t ahead)
 {
     size_t i = 0;
 #if LANES == 16
-    for (; i + 2 * PAIR <= n; i += 2 * PAIR) value_lines(type, 2, to, ld, w, ldw, m, v, i, n - i, ahead);
+    for (; i + 2 * PAIR <= n; i += 2 * PAIR) value_lines(type, 2, to, ld, w, ldw, m, v, rows, i, n - i, 1, ahead);
 #endif
-    for (; i < n; i += PAIR) value_lines(type, 1, to, ld, w, ldw, m, v, i, n - i, ahead);
+    for (; i < n; i += PAIR) value_lines(type, 1, to, ld, w, ldw, m, v, rows, i, n - i, 0, ahead);
 }
-static void value_sums(float *to, size_t ld, const float *w, size_t ldw, size_t m, const void *const *v, uint32_t type,
-                       size_t n, size_t ahead)
+static void value_sums(float *to, size_t ld, const float *w, size_t ldw, size_t m, const void *const *v, size_t rows,
+                       uint32_t type, size_t n, size_t ahead)
 {
     switch (type) {
-    case KILN_F32: value_sums_of(KILN_F32, to, ld, w, ldw, m, v, n, ahead); break;
-    case KILN_BF16: value_sums_of(KILN_BF16, to, ld, w, ldw, m, v, n, ahead); break;
-    default: value_sums_of(KILN_F16, to, ld, w, ldw, m, v, n, ahead); break;
+    case KILN_F32: value_sums_of(KILN_F32, to, ld, w, ldw, m, v, rows, n, ahead); break;
+    case KILN_BF16: value_sums_of(KILN_BF16, to, ld, w, ldw, m, v, rows, n, ahead); break;
+    default: value_sums_of(KILN_F16, to, ld, w, ldw, m, v, rows, n, ahead); break;
     }
 }
 
@@ -320,7 +345,7 @@ INLINE void value_row_of(const uint32_t type, float *to, size_t ld, const float 
     for (size_t h = 0; h < heads; h++) {
         const void *row = v + h * n * (type == KILN_F32 ? 4 : 2);
         for (size_t i = 0; i < n; i += PAIR)
-            value_sums_as(type, 1, 1, 1, to + h * ld, ld, w + h * ldw, ldw, &row, i, n - i, 0);
+            value_sums_as(type, 1, 1, 1, to + h * ld, ld, w + h * ldw, ldw, &row, 1, i, n - i, 0, 0);
     }
 }
 static void value_row(float *to, size_t ld, const float *w, size_t ldw, size_t heads, const void *v, uint32_t type,

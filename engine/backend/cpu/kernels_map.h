@@ -43,19 +43,66 @@ INLINE void map_put(const map_row *r, size_t i, vf v, size_t left)
     put_one(type, r->to, i, v, left, r->past);
 }
 
-#define MAP_LOOP(...)                                                                                                  \
+/* Two vectors, so that types are asked for half as often and lines of bf16 are stored whole. */
+INLINE void map_get_two(const map_row *r, int k, size_t i, vf to[2])
+{
+    uint32_t type = r->type[k];
+    const uint16_t *half = (const uint16_t *)r->x[k] + i;
+    AT_EACH_VECTOR(type);
+    if (type == KILN_F32) {
+        const float *p = (const float *)r->x[k] + i;
+        to[0] = get(p), to[1] = get(p + LANES);
+        return;
+    }
+    __builtin_prefetch((const char *)half + AHEAD);
+    if (type == KILN_BF16)
+        to[0] = widen(half), to[1] = widen(half + LANES);
+    else
+        to[0] = widen_f16(half), to[1] = widen_f16(half + LANES);
+}
+INLINE void map_put_two(const map_row *r, size_t i, const vf v[2])
+{
+    uint32_t type = r->to_type;
+    AT_EACH_VECTOR(type);
+    if (type == KILN_BF16) {
+        put_two((uint16_t *)r->to + i, v[0], v[1], r->past);
+        return;
+    }
+    put_one(KILN_F32, r->to, i, v[0], LANES, r->past), put_one(KILN_F32, r->to, i + LANES, v[1], LANES, r->past);
+}
+
+/* expr of x, y and z, the numbers at a place of the first `operands` operands. */
+#define MAP_LOOP(operands, expr)                                                                                       \
     do {                                                                                                               \
-        for (size_t i = 0; i < r->n; i += LANES) {                                                                     \
+        size_t i = 0;                                                                                                  \
+        for (; i + 2 * LANES <= r->n; i += 2 * LANES) {                                                                \
+            vf in[3][2], out[2];                                                                                       \
+            UNROLL for (int k = 0; k < (operands); k++) map_get_two(r, k, i, in[k]);                                   \
+            UNROLL for (int h = 0; h < 2; h++)                                                                         \
+            {                                                                                                          \
+                vf x = in[0][h], y = in[(operands) > 1][h], z = in[(operands) > 2 ? 2 : 0][h];                         \
+                (void)y, (void)z, out[h] = (expr);                                                                     \
+            }                                                                                                          \
+            map_put_two(r, i, out);                                                                                    \
+        }                                                                                                              \
+        for (; i < r->n; i += LANES) {                                                                                 \
             const size_t left = r->n - i;                                                                              \
-            vf x = map_get(r, 0, i, left);                                                                             \
-            __VA_ARGS__                                                                                                \
+            vf x = map_get(r, 0, i, left), y = (operands) > 1 ? map_get(r, 1, i, left) : x,                            \
+               z = (operands) > 2 ? map_get(r, 2, i, left) : x;                                                        \
+            (void)y, (void)z;                                                                                          \
+            map_put(r, i, expr, left);                                                                                 \
         }                                                                                                              \
     } while (0)
-#define UNARY(expr) MAP_LOOP(map_put(r, i, expr, left);)
-#define BINARY(expr) MAP_LOOP(vf y = map_get(r, 1, i, left); map_put(r, i, expr, left);)
-#define EACH_OF(expr)                                                                                                  \
-    for (int k = 0; k < LANES; k++) x[k] = (expr);                                                                     \
-    map_put(r, i, x, left);
+#define UNARY(expr) MAP_LOOP(1, expr)
+#define BINARY(expr) MAP_LOOP(2, expr)
+/* Number by number, by a function of libm's. */
+#define EACH(name, call)                                                                                               \
+    static vf name(vf x, vf y)                                                                                         \
+    {                                                                                                                  \
+        (void)y;                                                                                                       \
+        for (int k = 0; k < LANES; k++) x[k] = (call);                                                                 \
+        return x;                                                                                                      \
+    }
 #define EITHER(of_few_bits, expr)                                                                                      \
     do {                                                                                                               \
         if (LANES == 16 && r->few_bits)                                                                                \
@@ -109,6 +156,12 @@ static float remainder_of(float a, float b)
     return m != 0 && (b < 0) != (m < 0) ? m + b : m;
 }
 
+EACH(each_remainder, remainder_of(x[k], y[k]))
+EACH(each_atan2, atan2f(x[k], y[k]))
+EACH(each_power, powf(x[k], y[k]))
+EACH(each_tan, tanf(x[k]))
+EACH(each_atan, atanf(x[k]))
+
 static void map_operator(uint32_t op, const map_row *r)
 {
     switch (op) {
@@ -129,9 +182,9 @@ static void map_operator(uint32_t op, const map_row *r)
     case MAP_OR: BINARY(vtruth(~vfalse(x) | ~vfalse(y))); break;
     case MAP_MIN: BINARY(vleast(x, y)); break;
     case MAP_MAX: BINARY(vmost(x, y)); break;
-    case MAP_MOD: MAP_LOOP(vf y = map_get(r, 1, i, left); EACH_OF(remainder_of(x[k], y[k]))); break;
-    case MAP_ATAN2: MAP_LOOP(vf y = map_get(r, 1, i, left); EACH_OF(atan2f(x[k], y[k]))); break;
-    default: MAP_LOOP(vf y = map_get(r, 1, i, left); EACH_OF(powf(x[k], y[k]))); break;
+    case MAP_MOD: BINARY(each_remainder(x, y)); break;
+    case MAP_ATAN2: BINARY(each_atan2(x, y)); break;
+    default: BINARY(each_power(x, y)); break;
     }
 }
 
@@ -155,9 +208,9 @@ static void map_function(uint32_t op, const map_row *r)
     case MAP_LOG1P: UNARY(vlog1p(x)); break;
     case MAP_SIN: EITHER(short_sine(x, 0), vsine(x, 0)); break;
     case MAP_COS: EITHER(short_sine(x, 1), vsine(x, 1)); break;
-    case MAP_TAN: MAP_LOOP(EACH_OF(tanf(x[k]))); break;
+    case MAP_TAN: UNARY(each_tan(x, x)); break;
     case MAP_TANH: EITHER(short_tanh(x), vtanh(x)); break;
-    case MAP_ATAN: MAP_LOOP(EACH_OF(atanf(x[k]))); break;
+    case MAP_ATAN: UNARY(each_atan(x, x)); break;
     case MAP_ERF: EITHER(short_erf(x), verf(x)); break;
     case MAP_SIGMOID: EITHER(short_sigmoid(x), vsigmoid(x)); break;
     case MAP_SILU: EITHER(short_silu(x), vsilu(x)); break;
@@ -173,10 +226,9 @@ static void map_function(uint32_t op, const map_row *r)
 static void map(uint32_t op, const map_row *row)
 {
     map_row own = *row, *r = &own;
-    r->past = r->past && to_line(r->to) % (LANES * (r->to_type == KILN_F32 ? 4u : 2u)) == 0;
+    r->past = r->past && to_line(r->to) == 0;
     if (op == MAP_SELECT)
-        MAP_LOOP(vf y = map_get(r, 1, i, left); vf z = map_get(r, 2, i, left);
-                 map_put(r, i, pick(vfalse(x), z, y), left););
+        MAP_LOOP(3, pick(vfalse(x), z, y));
     else if (map_op_operands((map_op)op) == 2)
         map_operator(op, r);
     else

@@ -145,8 +145,8 @@ INLINE float fold_row_as(const uint32_t kind, const uint32_t type, const void *x
     vf acc[4] = {splat(fold_start(kind)), splat(fold_start(kind)), splat(fold_start(kind)), splat(fold_start(kind))};
     size_t i = 0;
     for (; i + 4 * LANES <= n; i += 4 * LANES) {
-        __builtin_prefetch((const char *)x + i * (type == KILN_F32 ? 4 : 2) + AHEAD);
-        if (type == KILN_F32) __builtin_prefetch((const char *)x + i * 4 + 2 * LANES * 4 + AHEAD);
+        for (size_t b = 0; b < 4 * LANES * (type == KILN_F32 ? 4 : 2); b += 64)
+            __builtin_prefetch((const char *)x + i * (type == KILN_F32 ? 4 : 2) + b + AHEAD);
         UNROLL for (int k = 0; k < 4; k++) acc[k] = folded(kind, acc[k], get_as(type, x, i + (size_t)k * LANES, LANES));
     }
     for (; i + LANES <= n; i += LANES) acc[0] = folded(kind, acc[0], get_as(type, x, i, LANES));

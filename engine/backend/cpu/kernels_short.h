@@ -162,8 +162,9 @@ INLINE void put_half_part(uint16_t *p, vf v, size_t n)
     memcpy(p, &h, n * sizeof *p);
 }
 
-/* expr of `v`, the number at place i + at of x, of which `left` are left. */
-#define HALF_ROWS(expr)                                                                                                \
+/* expr of `v`, the number at place i + at of x, of which `left` are left; fetch: said of each line. */
+#define HALF_ROWS(expr) HALF_ROWS_AND(expr, __builtin_prefetch((const char *)(from + i) + AHEAD))
+#define HALF_ROWS_AND(expr, fetch)                                                                                     \
     do {                                                                                                               \
         uint16_t *half = to;                                                                                           \
         const uint16_t *from = x;                                                                                      \
@@ -172,7 +173,7 @@ INLINE void put_half_part(uint16_t *p, vf v, size_t n)
         for (; i + 2 * LANES <= n; i += 2 * LANES) {                                                                   \
             const size_t left = LANES;                                                                                 \
             vf two[2];                                                                                                 \
-            __builtin_prefetch((const char *)(from + i) + AHEAD);                                                      \
+            fetch;                                                                                                     \
             UNROLL for (size_t at = i; at < i + 2 * LANES; at += LANES)                                                \
             {                                                                                                          \
                 vf v = widen(from + at);                                                                               \
@@ -210,7 +211,10 @@ static void join_half(void *to, const void *x, const void *y, uint32_t how, size
     switch (how) {
     case HALF_ADD: HALF_ROWS(v + half_at(y, at, left)); break;
     case HALF_MUL: HALF_ROWS(v * half_at(y, at, left)); break;
-    default: HALF_ROWS(v * short_gelu(half_at(y, at, left))); break;
+    default: /* rows of x and y lie in one row, so that both together are all that is read */
+        HALF_ROWS_AND(v * short_gelu(half_at(y, at, left)), (__builtin_prefetch((const char *)(from + i) + 2 * AHEAD),
+                                                             __builtin_prefetch((const char *)y + 2 * i + 2 * AHEAD)));
+        break;
     }
 }
 
@@ -285,18 +289,90 @@ static void norm_half(void *to, const float *x, float mean, float factor, const 
                  one + (scale ? get_any(scale + at, left) : splat(0)), shift ? get_any(shift + at, left) : splat(0)));
 }
 
+/* Mean of a row of bf16, and the sum of squares about it: by one pass about the row's first number, and by another one
+ * about the mean where that is so far from it that the first has lost digits. */
+INLINE void row_moments(const uint16_t *x, size_t n, double *mean, double *spread)
+{
+    enum { DIGITS = 64 };
+    const float first = bf16_to_f32(x[0]);
+    float origin = first, total = 0, square = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        const vf o = splat(origin);
+        vf s[4] = {{0}}, q[4] = {{0}};
+        size_t i = 0;
+        for (; i + 4 * LANES <= n; i += 4 * LANES) {
+            __builtin_prefetch((const char *)(x + i) + AHEAD), __builtin_prefetch((const char *)(x + i) + AHEAD + 64);
+            UNROLL for (size_t k = 0; k < 4; k++)
+            {
+                vf d = widen(x + i + k * LANES) - o;
+                s[k] += d, q[k] = VFMA(d, d, q[k]);
+            }
+        }
+        total = lanes_sum((s[0] + s[1]) + (s[2] + s[3])), square = lanes_sum((q[0] + q[1]) + (q[2] + q[3]));
+        for (; i < n; i++) {
+            float d = bf16_to_f32(x[i]) - origin;
+            total += d, square += d * d;
+        }
+        *mean = (double)origin + (double)total / (double)n;
+        *spread = (double)square - (double)total * (double)total / (double)n;
+        if (*spread < 0) *spread = 0;
+        if (!((double)square > DIGITS * *spread)) return;
+        origin = (float)*mean;
+    }
+}
+
+/* (x - mean) / sigma gain + bias; or NULL */
+static void layer_stored(void *to, const void *x, double eps, const float *gain, const float *bias, size_t n, int past)
+{
+    double mean, spread;
+    row_moments(x, n, &mean, &spread);
+    const vf m = splat((float)mean), f = splat((float)(1 / sqrt(spread / (double)n + eps)));
+    if (gain && bias)
+        HALF_ROWS_AND(VFMA(v - m, f * get_any(gain + at, left), get_any(bias + at, left)), (void)0);
+    else if (gain)
+        HALF_ROWS_AND((v - m) * (f * get_any(gain + at, left)), (void)0);
+    else if (bias)
+        HALF_ROWS_AND(VFMA(v - m, f, get_any(bias + at, left)), (void)0);
+    else
+        HALF_ROWS_AND((v - m) * f, (void)0);
+}
+
+INLINE double norm_factor(uint32_t how, double square, double n, double eps)
+{
+    if (how == NORM_MEAN_SQUARE) return 1 / sqrt(square / n + eps);
+    return how == NORM_SQUARES ? 1 / sqrt(square + eps) : 1 / fmax(sqrt(square), eps);
+}
+static void groups_stored(void *to, const void *x, uint32_t how, double eps, const float *gain, const float *bias,
+                          size_t n, size_t groups, int past)
+{
+    for (size_t g = 0; g < groups; g++, x = (const uint16_t *)x + n, to = (uint16_t *)to + n) {
+        const float *own = gain ? gain + g * n : NULL, *more = bias ? bias + g * n : NULL;
+        double square = (double)fold_row_as(KILN_REDUCE_L2, KILN_BF16, x, n);
+        const vf f = splat((float)norm_factor(how, square, (double)n, eps));
+        if (own && more)
+            HALF_ROWS_AND(VFMA(v, f * get_any(own + at, left), get_any(more + at, left)), (void)0);
+        else if (own)
+            HALF_ROWS_AND(v * f * get_any(own + at, left), (void)0);
+        else if (more)
+            HALF_ROWS_AND(VFMA(v, f, get_any(more + at, left)), (void)0);
+        else
+            HALF_ROWS_AND(v * f, (void)0);
+    }
+}
+
 /* The sum of e^(x - base); those too, unless `to` is NULL. */
 static float exp_half(float *to, const void *x, float base, size_t n)
 {
     const uint16_t *from = x;
     const vf log2_e = splat(1.44269504f), shift = splat(-base) * log2_e;
+    const size_t ahead = 2 * n > AHEAD ? 2 * n : AHEAD; /* this piece was looked at for its greatest before */
     vf sum = {0}, other = {0};
     float rest = 0;
     size_t i = 0;
     for (; i + 2 * LANES <= n; i += 2 * LANES) {
         vf p = short_exp2(VFMA(widen(from + i), log2_e, shift)),
            q = short_exp2(VFMA(widen(from + i + LANES), log2_e, shift));
-        __builtin_prefetch((const char *)(from + i) + AHEAD);
+        __builtin_prefetch((const char *)(from + i) + ahead);
         sum += p, other += q;
         if (to) put(to + i, p), put(to + i + LANES, q);
     }

@@ -102,6 +102,8 @@ INLINE void windows_typed(const uint32_t most, void *to, uint32_t type, size_t s
 {
     if (type == KILN_BF16 && window == 3)
         windows_as(most, KILN_BF16, to, step, x, stride, 3, scale, pixels, channels, past);
+    else if (type == KILN_BF16 && window == 2)
+        windows_as(most, KILN_BF16, to, step, x, stride, 2, scale, pixels, channels, past);
     else if (type == KILN_BF16)
         windows_as(most, KILN_BF16, to, step, x, stride, window, scale, pixels, channels, past);
     else if (type == KILN_F32)
@@ -154,6 +156,8 @@ INLINE __m512i greatest_key(const void *const *x, size_t rows, const int keys, s
 {
     const __m512i magnitude = _mm512_set1_epi16(0x7fff), infinite = _mm512_set1_epi16(0x7f80);
     __m512i most = _mm512_set1_epi16((int16_t)0x807f), far = _mm512_setzero_si512();
+    if (keys && rows)
+        __builtin_prefetch((const char *)((const uint16_t *)x[rows - 1] + i) + AHEAD); /* others were read */
     for (size_t r = 0; r < rows; r++) {
         __m512i v = _mm512_maskz_loadu_epi16(own, (const uint16_t *)x[r] + i);
         if (keys) far = _mm512_max_epi16(far, _mm512_and_si512(v, magnitude));

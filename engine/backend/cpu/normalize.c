@@ -4,6 +4,7 @@
 #include "backend/cpu/cpu.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { TILE_ELEMENTS = 1 << 16, CHUNK = 1024, GROUPS = 32 };
 
@@ -91,6 +92,72 @@ static void finish_group(const call *j, int64_t r, int64_t first, float *x, floa
     j->c->k->store(to, out->dtype, x, n);
 }
 
+/* bf16 of bf16, but for layer norm of groups. */
+static int is_half(const op_desc *op)
+{
+    const any_norm_attr *t = &op->attr.any_norm;
+    return (t->kind != KILN_NORM_LAYER || t->group == columns_of(&op->in[0])) && type_of(&op->in[0]) == KILN_BF16 &&
+           op->out.dtype == KILN_BF16;
+}
+
+/* scale and shift of row r, where they are others than of the row before; 1: they are. */
+static int load_more(const call *j, int64_t r, int64_t at[2], float *const more[2])
+{
+    const op_desc *op = &j->c->op;
+    int others = 0;
+    for (uint32_t i = 0; i < 2; i++) {
+        if (!op->in[3 + i].dtype) continue;
+        int64_t from = broadcast_row(&op->out.shape, &op->in[3 + i].shape, r);
+        if (from != at[i]) others = 1;
+        at[i] = from;
+    }
+    for (uint32_t i = 0; i < 2 && others; i++)
+        if (op->in[3 + i].dtype) load_row(j, 3 + i, at[i], more[i]);
+    return others;
+}
+
+/* What (x - mean) / sigma is multiplied by and what is added: gain (1 + scale), bias (1 + scale) + shift; in the place
+ * of scale and in `row`. */
+static void join_more(const call *j, float *scale, const float *shift, float *row, const float *out[2])
+{
+    const cpu_kernels *k = j->c->k;
+    size_t C = (size_t)j->columns;
+    if (scale) k->affine(scale, 1, 1, C);
+    out[1] = shift;
+    if (j->bias) {
+        memcpy(row, j->bias, C * sizeof *row);
+        if (scale) k->mul(row, scale, C);
+        if (shift) k->add(row, shift, C);
+        out[1] = row;
+    }
+    if (scale && j->gain) k->mul(scale, j->gain, C);
+    out[0] = scale ? scale : j->gain;
+}
+
+static void half_row(const call *j, void *to, const void *x, const float *const by[2])
+{
+    const any_norm_attr *t = &j->c->op.attr.any_norm;
+    size_t n = (size_t)t->group, groups = (size_t)j->columns / n;
+    uint32_t how = t->kind != KILN_NORM_L2 ? NORM_MEAN_SQUARE : t->eps_inside ? NORM_SQUARES : NORM_ROOT;
+    if (t->kind == KILN_NORM_LAYER)
+        j->c->k->layer_stored(to, x, (double)t->eps, by[0], by[1], n, j->c->past);
+    else
+        j->c->k->groups_stored(to, x, how, (double)t->eps, by[0], by[1], n, groups, j->c->past);
+}
+
+static void half_rows(const call *j, int64_t first, int64_t last, float *row)
+{
+    const op_desc *op = &j->c->op;
+    int64_t at[2] = {-1, -1};
+    float *more[2] = {row + j->columns, row + 2 * j->columns};
+    const float *by[2] = {j->gain, j->bias};
+    for (int64_t r = first; r < last; r++) {
+        if (load_more(j, r, at, more))
+            join_more(j, op->in[3].dtype ? more[0] : NULL, op->in[4].dtype ? more[1] : NULL, row, by);
+        half_row(j, (uint16_t *)j->a->out + r * op->out.ld, place_of(&op->in[0], j->a->in[0], r, 0), by);
+    }
+}
+
 static kiln_status tile(void *arg, size_t index, unsigned slot, error *e)
 {
     const call *j = arg;
@@ -100,12 +167,12 @@ static kiln_status tile(void *arg, size_t index, unsigned slot, error *e)
     float *row = j->room + (size_t)slot * 3 * (size_t)C, *more[2] = {row + C, row + 2 * C};
     const float *shown[2] = {op->in[3].dtype ? more[0] : NULL, op->in[4].dtype ? more[1] : NULL};
     (void)e;
+    if (is_half(op)) {
+        half_rows(j, first, last, row);
+        return KILN_OK;
+    }
     for (int64_t r = first; r < last; r++) {
-        for (uint32_t i = 0; i < 2; i++) {
-            if (!op->in[3 + i].dtype) continue;
-            int64_t from = broadcast_row(&op->out.shape, &op->in[3 + i].shape, r);
-            if (from != at[i]) load_row(j, 3 + i, at[i] = from, more[i]);
-        }
+        load_more(j, r, at, more);
         j->c->k->load(row, place_of(&op->in[0], j->a->in[0], r, 0), type_of(&op->in[0]), (size_t)C);
         for (int64_t c = 0, now; c < C; c += now * group) {
             float mean[GROUPS], factor[GROUPS];

@@ -187,7 +187,6 @@ static void layer_rows(const call *j, int64_t r, int64_t rows)
 {
     const op_desc *op = &j->c->op;
     const cpu_kernels *k = j->c->k;
-    int64_t ahead = r + rows + TOGETHER <= j->pixels ? TOGETHER : 0;
     float row[TOGETHER][COLUMNS], sum[TOGETHER], mean[TOGETHER], square[TOGETHER];
     size_t C = (size_t)j->channels;
     for (int64_t i = 0; i < rows; i++)
@@ -197,11 +196,6 @@ static void layer_rows(const call *j, int64_t r, int64_t rows)
     k->squares_rows(square, mean, row[0], COLUMNS, (size_t)rows, C);
     for (int64_t i = 0; i < rows; i++) {
         float factor = (float)(1 / sqrt((double)square[i] / (double)C + (double)op->attr.norm.eps));
-        if (op->out.dtype == KILN_BF16 && !op->epilogue.act && !op->epilogue.residual) {
-            k->layer_half((uint16_t *)j->a->out + (r + i) * op->out.ld, row[i], mean[i], factor, j->a->in[1],
-                          j->a->in[2], place_of(&op->in[0], j->a->in[0], r + i + ahead, 0), C, j->c->past);
-            continue;
-        }
         k->layer_row(row[i], mean[i], factor, j->a->in[1], j->a->in[2], C);
         finish(j, row[i], r + i, 0, C);
     }
@@ -231,12 +225,24 @@ static void layer_wide(const call *j, int64_t r)
     }
 }
 
+/* bf16 of bf16, and nothing behind it. */
+static int layer_is_half(const op_desc *op)
+{
+    return type_of(&op->in[0]) == KILN_BF16 && op->out.dtype == KILN_BF16 && !op->epilogue.act &&
+           !op->epilogue.residual && columns_of(&op->in[0]);
+}
+
 static kiln_status layer_tile(void *arg, size_t index, unsigned slot, error *e)
 {
     const call *j = arg;
+    const op_desc *op = &j->c->op;
     int64_t first = (int64_t)index * LAYER_ROWS, last = min64(j->pixels, first + LAYER_ROWS);
     (void)slot, (void)e;
-    if (j->channels > COLUMNS)
+    if (layer_is_half(op))
+        for (int64_t r = first; r < last; r++)
+            j->c->k->layer_stored((uint16_t *)j->a->out + r * op->out.ld, place_of(&op->in[0], j->a->in[0], r, 0),
+                                  (double)op->attr.norm.eps, j->a->in[1], j->a->in[2], (size_t)j->channels, j->c->past);
+    else if (j->channels > COLUMNS)
         for (int64_t r = first; r < last; r++) layer_wide(j, r);
     else
         for (int64_t r = first; r < last; r += TOGETHER) layer_rows(j, r, min64(TOGETHER, last - r));

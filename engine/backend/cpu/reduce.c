@@ -11,9 +11,12 @@
 
 enum {
     CHUNK = 1024,
-    LONG_CHUNK = 8192,
+    LONG_CHUNK = 4096,
     BLOCK = 8,
     PIECE_ROWS = 256,
+    JOINED = 256,
+    MOST_PIECES = 64,
+    MOST_ROWS = 1 << 20, /* whose number is exact in f32 */
     PIECE_ELEMENTS = 1 << 17,
     TILE_ELEMENTS = 1 << 16
 };
@@ -96,7 +99,7 @@ static void join(uint32_t kind, part *p, part with)
         break;
     case KILN_REDUCE_LOGSUMEXP: {
         double top = is_better(KILN_REDUCE_MAX, with.value, p->value) ? with.value : p->value, base = finite_or_0(top);
-        double own = p->beside != 0 ? p->beside * exp(p->value - base) : 0; /* also NaN */
+        double own = p->beside == 0 || p->value == base ? p->beside : p->beside * exp(p->value - base); /* also NaN */
         *p = (part){top, own + (with.beside != 0 ? with.beside * exp(with.value - base) : 0)};
         break;
     }
@@ -213,7 +216,7 @@ static void column_rows(const call *j, float *value, float *beside, const void *
     if (kind == KILN_REDUCE_LOGSUMEXP)
         k->fold_exp_stored(value, beside, x, rows, type, n);
     else if (is_place(kind))
-        k->fold_place_stored(kind == KILN_REDUCE_ARGMIN, value, beside, x, rows, type, (float)(at % PIECE_ROWS), n);
+        k->fold_place_stored(kind == KILN_REDUCE_ARGMIN, value, beside, x, rows, type, (float)at, n);
     else
         k->fold_stored(kind == KILN_REDUCE_MEAN ? KILN_REDUCE_SUM : kind, value, x, rows, type, n);
 }
@@ -228,7 +231,7 @@ static void column_piece(const call *j, int64_t kept, int64_t first, int64_t las
     for (int64_t r = first, now; r < last; r += now) {
         now = min64(BLOCK, last - r);
         for (int64_t i = 0; i < now; i++) x[i] = numbers(j, operand_row(j->p, kept, r + i), column);
-        column_rows(j, value, beside, x, (size_t)now, r, (size_t)n);
+        column_rows(j, value, beside, x, (size_t)now, r - first, (size_t)n);
     }
     for (int64_t i = 0; i < n; i++)
         to[i] = (part){(double)value[i], (double)beside[i] + (is_place(j->p->kind) ? (double)first : 0)};
@@ -254,18 +257,21 @@ static kiln_status column_tile(void *arg, size_t index, unsigned slot, error *e)
 
 /* ---- parts become results ---- */
 
+static int64_t join_strips(const plan *p) { return p->line ? 1 : (p->columns + JOINED - 1) / JOINED; }
+
+/* Some results, piece after piece. */
 static kiln_status join_tile(void *arg, size_t index, unsigned slot, error *e)
 {
     const call *j = arg;
     const plan *p = j->p;
-    int64_t width = p->line ? 1 : p->columns;
+    int64_t width = p->line ? 1 : p->columns, kept = (int64_t)index / join_strips(p),
+            first = (int64_t)index % join_strips(p) * JOINED, n = min64(JOINED, width - first);
+    part all[JOINED];
     (void)slot, (void)e;
-    for (int64_t c = 0; c < width; c++) {
-        part all = start_of(p->kind);
-        for (int64_t k = 0; k < p->pieces; k++)
-            join(p->kind, &all, j->parts[((int64_t)index * p->pieces + k) * width + c]);
-        store_results(j, (int64_t)index * width + c, &all, 1);
-    }
+    for (int64_t c = 0; c < n; c++) all[c] = start_of(p->kind);
+    for (int64_t k = 0; k < p->pieces; k++)
+        for (int64_t c = 0; c < n; c++) join(p->kind, &all[c], j->parts[(kept * p->pieces + k) * width + first + c]);
+    store_results(j, kept * width + first, all, n);
     return KILN_OK;
 }
 
@@ -321,7 +327,8 @@ static kiln_status run(const cpu_kernel *c, const kernel_args *a, error *e)
     }
     TRY(tiles_run(a->pool, (size_t)((items + p->per_tile - 1) / p->per_tile), p->line ? line_tile : column_tile, &j,
                   e));
-    return p->pieces > 1 ? tiles_run(a->pool, (size_t)p->kept, join_tile, &j, e) : KILN_OK;
+    if (p->pieces == 1) return KILN_OK;
+    return tiles_run(a->pool, (size_t)(p->kept * join_strips(p)), join_tile, &j, e);
 }
 
 static void add_dimension(int64_t *dim, int64_t *step, uint32_t *n, int64_t size, int64_t rows, int next_to)
@@ -352,6 +359,15 @@ static void lay_out(plan *p, const shape *s, uint32_t axes)
     }
 }
 
+/* Of columns. A sum in f32 is to be short; joining exponentials takes long. */
+static int64_t rows_of_piece(const plan *p)
+{
+    int64_t even = (int64_t)round_up((size_t)((p->gone + MOST_PIECES - 1) / MOST_PIECES), BLOCK);
+    int sums = p->kind != KILN_REDUCE_LOGSUMEXP && p->kind != KILN_REDUCE_MAX && p->kind != KILN_REDUCE_MIN &&
+               !is_place(p->kind);
+    return sums || even < PIECE_ROWS ? PIECE_ROWS : min64(even, MOST_ROWS);
+}
+
 kiln_status cpu_prepare_reduce(cpu_kernel *c, error *e)
 {
     const op_desc *op = &c->op;
@@ -361,7 +377,7 @@ kiln_status cpu_prepare_reduce(cpu_kernel *c, error *e)
     p->kind = op->attr.reduce.kind;
     lay_out(p, &op->in[0].shape, op->attr.reduce.axes);
     int64_t length = p->line ? p->gone * p->columns : p->gone, width = p->line ? 1 : p->columns;
-    p->per_piece = p->line ? PIECE_ELEMENTS : PIECE_ROWS;
+    p->per_piece = p->line ? PIECE_ELEMENTS : rows_of_piece(p);
     p->pieces = length ? (length + p->per_piece - 1) / p->per_piece : 1;
     int64_t each = min64(length, p->per_piece) * (p->line ? 1 : min64(CHUNK, p->columns));
     p->per_tile = each >= TILE_ELEMENTS || !each ? 1 : TILE_ELEMENTS / each;
