@@ -224,8 +224,8 @@ typedef struct {
     const char *def_str;        /* NAME, STRING, FILE                                              */
     const kiln_choice *choice;  /* ENUM: ends with name == NULL; KILN_CHOICES sets both            */
     uint32_t choice_stride;     /* sizeof(kiln_choice)                                             */
-    /* NAME, FILE: see there. 1.1: of a parameter called "decides.name", where `decides` is an ENUM of the same node, the
-     * choices that have it, '|' between; given with another choice it is warned about. */
+    /* NAME, FILE: see there. 1.1: of a parameter called "decides.name", where `decides` is an ENUM of the same node,
+     * the choices that have it, '|' between; given with another choice it is warned about. */
     const char *from;
 } kiln_param;
 
