@@ -16,6 +16,7 @@ import logging
 import os
 import pathlib
 import sys
+import textwrap
 import time
 import types
 
@@ -68,6 +69,7 @@ def start(comfyui, base, more):
     import comfy.ldm.modules.attention
 
     count_seeds_on()
+    cut_into_windows()
     give_draws(nodes.NODE_CLASS_MAPPINGS["TomePatchModel"], comfy.ldm.modules.attention)
     cache = {"lru": 60, "ram": 0, "ram_inactive": 0}
     if "cache_size" in inspect.signature(execution.PromptExecutor).parameters:  # up to ComfyUI 0.3.64, at least
@@ -108,6 +110,20 @@ def count_seeds_on():
     plain = sampling.default_noise_sampler
     if "seed += 1" not in inspect.getsource(plain):
         sampling.default_noise_sampler = lambda x, seed=None: plain(x, seed=None if seed is None else seed + 1)
+
+
+def cut_into_windows():
+    """ContextWindowsManual over a batch, dim 0: up to 0.3.64, at least, a window of the latent meets the whole batch's prompts, which ends in an error.
+    Later ones cut those too."""
+    import comfy.context_windows as windows
+
+    source = inspect.getsource(windows.IndexListContextHandler.get_resized_cond)
+    if "self.dim < cond_value.cond.ndim" in source:
+        return
+    for tensor in ("cond_value", "cond_value.cond"):
+        source = source.replace(f"{tensor}.ndim < self.dim and", f"self.dim < {tensor}.ndim and")
+    exec(textwrap.dedent(source), windows.__dict__)
+    windows.IndexListContextHandler.get_resized_cond = windows.get_resized_cond
 
 
 def resident():
