@@ -74,6 +74,14 @@ $(B)/engine/%.o: engine/%.cpp
 	$(Q)$(CXX) -std=c++17 -g $(OPT) -fPIC -fvisibility=hidden -Wall -Wextra -Wshadow -Werror $(SANFLAGS) $(CXXFLAGS) $(ENGINE_INC) -MMD -MP -c $< -o $@
 $(B)/engine/backend/cpu/onednn.o: CFLAGS_ALL += -fexceptions
 
+# What computes results, as a digest of its sources: it is in the keys of results (engine/run/machine.c), so that no other code's are taken for its own.
+arithmetic_src := $(sort $(wildcard $(addprefix engine/,$(addsuffix /*.[ch]*,backend backend/cpu backend/cuda backend/reference graph tensor weights))) $(wildcard include/kiln/*.h))
+$(B)/arithmetic: FORCE
+	@mkdir -p $(@D)
+	@cat $(arithmetic_src) | sha256sum | cut -c1-16 >$@.new && if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+$(B)/engine/run/machine.o: $(B)/arithmetic
+$(B)/engine/run/machine.o: DEFS += -DKILN_ARITHMETIC='"'$$(cat $(B)/arithmetic)'"'
+
 $(B)/libkiln.a: $(engine_obj)
 	$(Q)rm -f $@ && ar rcs $@ $^
 

@@ -69,7 +69,7 @@ key_setting machine_keys(machine *m)
                          .device = runtime_backend(m->runtime)->name,
                          .precision = dtype_name(runtime_precision(m->runtime)),
                          .numerics = runtime_backend(m->runtime)->numerics(),
-                         .engine = KILN_VERSION};
+                         .engine = KILN_VERSION " " KILN_ARITHMETIC};
 }
 
 /* ---- opening ---- */

@@ -57,6 +57,15 @@
         LINEAR_C("plain f8, 12 rows", 12, 33, 160, F8(E4M3, 33, 160)),                                                 \
         LINEAR_C("int8 by rows, few rows", 5, 33, 97, C(INT8, 0, 0, 33, 97)),                                          \
         LINEAR_C("int8 by rows, many rows", 130, 600, 512, C(INT8, 0, 0, 600, 512)),                                   \
+        LINEAR_C("int8 by rows, one row", 1, 77, 544, C(INT8, 0, 0, 77, 544)),                                         \
+        LINEAR_C("int8 by rows, 19 rows", 19, 50, 1056, C(INT8, 0, 0, 50, 1056)),                                      \
+        {"grouped_linear int8 by rows",                                                                                \
+         {.kind = OP_GROUPED_LINEAR,                                                                                   \
+          .n_in = 4,                                                                                                   \
+          .in = {X(90, 96), C(INT8, 0, 0, 4, 33, 96), W(4, 33), IDS(5)},                                               \
+          .out = X(90, 33)},                                                                                           \
+         PRODUCT},                                                                                                     \
+        FILTER_C("int8 by rows 1x1", 2, 8, 64, 70, C(INT8, 0, 0, 70, 64, 1, 1), 8, 1, 0),                              \
         LINEAR_C("nf4, 3 rows", 3, 37, 192, C(NIBBLES, 0, 64, 37, 192)),                                               \
         LINEAR_C("nf4, many rows", 100, 37, 192, C(NIBBLES, 0, 64, 37, 192)),                                          \
         {"linear int8 by rows, geglu",                                                                                 \

@@ -20,8 +20,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const uint32_t types[] = {KILN_Q8_0, KILN_Q4_0, KILN_Q4_1, KILN_Q5_0,   KILN_Q5_1,
-                                 KILN_Q4_K, KILN_Q5_K, KILN_Q6_K, KILN_IQ4_NL, KILN_IQ4_XS};
+static const uint32_t types[] = {KILN_Q8_0, KILN_Q4_0, KILN_Q4_1,   KILN_Q5_0,   KILN_Q5_1, KILN_Q4_K,
+                                 KILN_Q5_K, KILN_Q6_K, KILN_IQ4_NL, KILN_IQ4_XS, 0};
 enum { TYPES = sizeof types / sizeof types[0], OUTPUTS = 2 * INT8_STRIP, DEPTH = 2 * INT8_DEEP, ROWS = 13 };
 
 static const int8_kernels *fast_kernels(void)
@@ -44,6 +44,8 @@ static float normal(void)
     return radius * cosf(6.2831853f * uniform());
 }
 
+static const char *name_of(uint32_t type) { return type ? dtype_name(type) : "rows of int8"; }
+
 typedef struct {
     const int8_form *form;
     size_t row;
@@ -51,8 +53,22 @@ typedef struct {
     float *numbers; /* [OUTPUTS][DEPTH] */
 } weights;
 
+/* Codes of every value, the least among them. */
+static weights rows_of_codes(void)
+{
+    weights w = {.form = &int8_form_rows, .row = DEPTH};
+    w.blocks = mem_alloc(OUTPUTS * DEPTH), w.numbers = mem_alloc(OUTPUTS * DEPTH * sizeof(float));
+    for (size_t i = 0; i < OUTPUTS * DEPTH; i++) {
+        w.blocks[i] = (uint8_t)(uniform() * 256);
+        w.numbers[i] = (float)(int8_t)w.blocks[i];
+    }
+    return w;
+}
+
+/* Of type 0: rows of int8, whose sums have no scale. */
 static weights weights_new(uint32_t type)
 {
+    if (!type) return rows_of_codes();
     weights w = {.form = int8_form_of(type)};
     w.row = DEPTH / dtype_block(type) * dtype_block_bytes(type);
     w.blocks = mem_alloc(OUTPUTS * w.row), w.numbers = mem_alloc(OUTPUTS * DEPTH * sizeof(float));
@@ -115,7 +131,7 @@ static void check_errors(const int8_kernels *k)
             multiply(k, &w, a, ROWS, DEPTH, c);
             off[outliers] = error_of(&w, x, c, ROWS);
         }
-        printf("  %s, %s: %.2e, with outliers %.2e\n", k->name, dtype_name(types[t]), off[0], off[1]);
+        printf("  %s, %s: %.2e, with outliers %.2e\n", k->name, name_of(types[t]), off[0], off[1]);
         CHECK(off[0] <= 1e-2);
         CHECK(off[1] <= 8e-2);
         weights_free(&w);
@@ -158,7 +174,7 @@ static void test_same_bits(void)
             int same = 1;
             for (size_t i = 0; i < rows * OUTPUTS; i++)
                 same &= isnan(expected[i]) ? isnan(got[i]) : memcmp(expected + i, got + i, sizeof *got) == 0;
-            CHECK_MSG(same, "%s, %zu rows: other sums", dtype_name(types[t]), rows);
+            CHECK_MSG(same, "%s, %zu rows: other sums", name_of(types[t]), rows);
             for (size_t o = 0; o < OUTPUTS && rows > 2; o++)
                 CHECK(isfinite(got[o]) && isnan(got[OUTPUTS + o]) && isnan(got[2 * OUTPUTS + o]));
         }

@@ -8,6 +8,8 @@
  * So bf16 GEMMs are used where AMX is, or where the maker is not Intel (Zen 4 and later run a bf16 dot
  * product at the rate of an f32 one); elsewhere bf16 is storage, widened in cache, and arithmetic is f32.
  */
+#include "backend/cpu/int8_kernels.h"
+#include "backend/cpu/onednn.h"
 #include "backend/cpu/row_forms.h"
 
 #include "base/log.h"
@@ -141,9 +143,11 @@ const char *cpu_features(void) { return levels[cpu_level_get()].text; }
 
 static const char *cpu_numerics(void)
 {
-    static char text[96]; /* written with the same bytes by whoever comes first */
-    const char *gemm = cpu_gemm_type(KILN_BF16) == KILN_BF16 ? "bf16" : "f32";
-    snprintf(text, sizeof text, "%s, gemm %s%s", cpu_features(), gemm, cpu_int8_blocks() ? ", blocks int8" : "");
+    static char text[128]; /* written with the same bytes by whoever comes first */
+    const char *type = cpu_gemm_type(KILN_BF16) == KILN_BF16 ? "bf16" : "f32";
+    char blocks[32] = "";
+    if (cpu_int8_blocks()) snprintf(blocks, sizeof blocks, ", blocks int8 %d", INT8_REVISION);
+    snprintf(text, sizeof text, "%s, gemm %s, oneDNN %s%s", cpu_features(), type, gemm_library_version(), blocks);
     return text;
 }
 

@@ -5,7 +5,8 @@
  *     sum[r][o] += a_scale[r][b] (scale[b][o] (the sum of a q) + minimum[b][o] (the sum of a))
  * A code is stored from 0 up, q = u - zero, since processors multiply unsigned by signed bytes: sums begin at -zero
  * times the sum of a. Integer sums are exact; the rest is f32, in the order above, each line one fused multiplication
- * and addition: so every implementation makes the same bits.
+ * and addition: so every implementation makes the same bits. Rows of int8 that have a scale of their own alone are
+ * summed without it: who asked for the sums multiplies them by it.
  */
 #ifndef KILN_BACKEND_CPU_INT8_KERNELS_H
 #define KILN_BACKEND_CPU_INT8_KERNELS_H
@@ -13,9 +14,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Which bits sums have: in result keys, and raised whenever they change. */
+enum { INT8_REVISION = 2 };
+
 enum { INT8_ROWS = 6, INT8_PART = 32, INT8_STRIP = 16, INT8_PARTS = 16, INT8_DEEP = INT8_PART * INT8_PARTS };
 
-/* What int8 products know of a type. halves: scales of a part; minima: it has them; zero: see above. */
+/* What int8 products know of a type. halves: scales of a part, 0: none; minima: it has them; zero: see above. */
 typedef struct {
     uint32_t type;
     int zero, halves, minima;
@@ -24,6 +28,7 @@ typedef struct {
 } int8_form;
 
 const int8_form *int8_form_of(uint32_t type); /* NULL: not such a type */
+extern const int8_form int8_form_rows;        /* rows of int8 */
 
 /* Up to INT8_PARTS parts of 16 outputs, in the nearest cache. codes: [part][8 x 4 inputs][16 outputs][4]. */
 typedef struct {

@@ -263,9 +263,20 @@ static void unpack_blocks(uint32_t type, int8_strip *to, const uint8_t *const ro
     }
 }
 
+static void unpack_rows(int8_strip *to, const uint8_t *const row[16], size_t parts)
+{
+    for (size_t i = 0; i < 2 * parts; i++) {
+        __m512i t[4];
+        turn(t, row, 16 * i);
+        UNROLL for (int k = 0; k < 4; k++)
+            put(to, i / 2, (int)(i % 2) * 4 + k, _mm512_xor_si512(t[k], _mm512_set1_epi8(-128)));
+    }
+}
+
 static void unpack(const int8_form *f, int8_strip *to, const uint8_t *const row[INT8_STRIP], size_t parts)
 {
     switch (f->type) {
+    case 0: unpack_rows(to, row, parts); break;
     case KILN_Q8_0: unpack_q8_0(to, row, parts); break;
     case KILN_Q4_0: unpack_q4_0(to, row, parts); break;
     case KILN_Q4_1: unpack_q4_1(to, row, parts); break;
@@ -351,6 +362,7 @@ INLINE void add_bytes(const int rows, const int h, const int halves, const int m
 INLINE void multiply_as(const int rows, const int halves, const int minima, const int8_strip *w, const int8_part *a,
                         size_t parts, float *c, size_t ldc, int accumulate, const lines *l)
 {
+    const int pieces = halves ? halves : 1;
     __m512 sum[INT8_ROWS][2];
     UNROLL for (int r = 0; r < rows; r++) UNROLL for (int n = 0; n < 2; n++) sum[r][n] =
         accumulate ? _mm512_loadu_ps(c + (size_t)r * ldc + 16 * n) : _mm512_setzero_ps();
@@ -358,16 +370,18 @@ INLINE void multiply_as(const int rows, const int halves, const int minima, cons
         __m512i acc[INT8_ROWS][2];
         __m512 part[INT8_ROWS][2];
         fetch(l, p);
-        UNROLL for (int h = 0; h < halves; h++)
+        UNROLL for (int h = 0; h < pieces; h++)
         {
-            add_bytes(rows, h, halves, minima, acc, w, p, a);
+            add_bytes(rows, h, pieces, minima, acc, w, p, a);
             UNROLL for (int n = 0; n < 2; n++)
             {
-                __m512 scale = _mm512_load_ps(w[n].scale[p][h]);
+                __m512 scale = halves ? _mm512_load_ps(w[n].scale[p][h]) : _mm512_setzero_ps();
                 UNROLL for (int r = 0; r < rows; r++)
                 {
                     __m512 one = _mm512_cvtepi32_ps(acc[r][n]);
-                    part[r][n] = h ? _mm512_fmadd_ps(one, scale, part[r][n]) : _mm512_mul_ps(one, scale);
+                    part[r][n] = !halves ? one
+                                 : h     ? _mm512_fmadd_ps(one, scale, part[r][n])
+                                         : _mm512_mul_ps(one, scale);
                 }
             }
         }
@@ -409,11 +423,13 @@ INLINE void multiply_as(const int rows, const int halves, const int minima, cons
 KIND(multiply_whole, 1, 0)
 KIND(multiply_minima, 1, 1)
 KIND(multiply_halves, 2, 0)
+KIND(multiply_codes, 0, 0)
 
 static void multiply(const int8_form *f, const int8_strip *w, const int8_part *a, size_t stride, size_t m, size_t parts,
                      float *c, size_t ldc, int accumulate, const int8_ahead *next)
 {
     (f->halves == 2 ? multiply_halves
+     : !f->halves   ? multiply_codes
      : f->minima    ? multiply_minima
                     : multiply_whole)(w, a, stride, m, parts, c, ldc, accumulate, next);
 }

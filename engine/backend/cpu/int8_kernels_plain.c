@@ -16,6 +16,8 @@ static const int8_form forms[] = {
 };
 /* clang-format on */
 
+const int8_form int8_form_rows = {.zero = 128, .bytes = INT8_PART, .parts = 1};
+
 const int8_form *int8_form_of(uint32_t type)
 {
     for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++)
@@ -47,8 +49,8 @@ static void round_row(const int8_form *f, int8_part *to, size_t row, const float
         int32_t sum[2];
         round_part(codes, &to->scale[row], sum, x + b * INT8_PART);
         for (size_t i = 0; i < 8; i++) memcpy(to->codes[i][row], codes + 4 * i, 4);
-        if (f->halves == 1) sum[0] += sum[1];
-        for (int h = 0; h < f->halves; h++) {
+        if (f->halves < 2) sum[0] += sum[1];
+        for (int h = 0; h < (f->halves < 2 ? 1 : 2); h++) {
             float whole = (float)sum[h];
             int32_t begin = -f->zero * sum[h];
             memcpy(&to->rest[h][row], f->minima ? (const void *)&whole : &begin, 4);
@@ -106,6 +108,10 @@ static void read_k(uint32_t type, const uint8_t *b, int part, uint8_t q[32], flo
 
 static void read_part(uint32_t type, const uint8_t *b, int part, uint8_t q[32], float scale[2], float *minimum)
 {
+    if (!type) { /* rows of int8 */
+        for (int i = 0; i < 32; i++) q[i] = b[i] ^ 0x80;
+        return;
+    }
     scale[0] = block_half(b);
     switch (type) {
     case KILN_Q8_0:
@@ -158,13 +164,13 @@ static int32_t dot(const int8_strip *w, size_t p, int o, const int8_part *a, siz
 static float add_part(const int8_form *f, const int8_strip *w, const int8_part *a, size_t row, size_t p, int o,
                       float sum)
 {
-    const int n = INT8_PART / f->halves;
+    const int pieces = f->halves ? f->halves : 1, n = INT8_PART / pieces;
     float part = 0;
-    for (int h = 0; h < f->halves; h++) {
+    for (int h = 0; h < pieces; h++) {
         int32_t begin = 0;
         if (!f->minima) memcpy(&begin, &a->rest[h][row], sizeof begin);
         float one = (float)(begin + dot(w, p, o, a, row, h * n, n));
-        part = h ? fmaf(one, w->scale[p][h][o], part) : one * w->scale[p][h][o];
+        part = !f->halves ? one : h ? fmaf(one, w->scale[p][h][o], part) : one * w->scale[p][h][o];
     }
     if (f->minima) {
         float all;

@@ -11,6 +11,7 @@
 #include "backend/cpu/row_forms.h"
 
 #include "base/memory_alloc.h"
+#include "weights/packed_rows.h"
 
 #include <string.h>
 
@@ -45,9 +46,18 @@ const int8_kernels *int8_kernels_here(void)
     return &int8_kernels_plain;
 }
 
+/* Of the weight; NULL: it is in none. Of int8, rows that are whole parts and have one scale each. */
+static const int8_form *form_of(const op_desc *op)
+{
+    const operand_desc *w = &op->in[1];
+    if (int8_form_of(w->dtype)) return int8_form_of(w->dtype);
+    int by_row = w->rows.coding == WEIGHTS_INT8 && w->rows.scales == 1 && w->rows.columns % INT8_PART == 0;
+    return by_row && rows_are_coded(op, 1) ? &int8_form_rows : NULL;
+}
+
 int int8_product_fits(const op_desc *op)
 {
-    return op->precision == KILN_BF16 && cpu_int8_blocks() && op->in[1].weight && int8_form_of(op->in[1].dtype) &&
+    return op->precision == KILN_BF16 && cpu_int8_blocks() && op->in[1].weight && form_of(op) &&
            (!op->in[2].dtype || op->in[2].weight);
 }
 
@@ -162,9 +172,19 @@ static void multiply_pair(const call *j, const task *t, int64_t column, int64_t 
                          (size_t)ldc, k > 0, &next);
 }
 
+/* What rows of int8 were summed without. */
+static void scale_columns(const call *j, const task *t, float *row)
+{
+    const int8_plan *p = j->c->plan;
+    const float *scale = (const float *)(const void *)((const char *)j->a->in[1] + p->b.scales_at) + t->base + t->first;
+    j->c->k->mul(row, scale, (size_t)t->width);
+    if (j->c->op.epilogue.geglu) j->c->k->mul(row + t->width, scale + p->J, (size_t)t->width);
+}
+
 static void finish(const call *j, const task *t, float *row, int64_t r)
 {
     const op_desc *op = &j->c->op;
+    if (!((const int8_plan *)j->c->plan)->form->halves) scale_columns(j, t, row);
     const float *bias = op->in[2].dtype ? (const float *)j->a->in[2] + t->group * columns_of(&op->out) : NULL;
     if (bias) j->c->k->add(row, bias + t->first, (size_t)t->width);
     if (bias && op->epilogue.geglu)
@@ -279,7 +299,7 @@ kiln_status int8_product_prepare(cpu_kernel *c, error *e)
     if (!p) return error_set(e, KILN_ERR_NOMEM, "out of memory for a kernel");
     c->plan = p, c->plan_free = mem_free, c->body = run;
     *p = (int8_plan){.kernels = int8_kernels_here(),
-                     .form = int8_form_of(op->in[1].dtype),
+                     .form = form_of(op),
                      .b = rows_form(op, 1),
                      .groups = grouped ? w[0] : 1,
                      .I = rows_of(&op->in[0]),

@@ -1,5 +1,5 @@
-/* int8_product.h - linears, 1x1 convolutions and grouped linears whose weight is stored by blocks, as products of
- * integers: see int8_kernels.h. Layer: backend.
+/* int8_product.h - linears, 1x1 convolutions and grouped linears whose weight is stored by blocks or as rows of int8
+ * with a scale each, as products of integers: see int8_kernels.h. Layer: backend.
  */
 #ifndef KILN_BACKEND_CPU_INT8_PRODUCT_H
 #define KILN_BACKEND_CPU_INT8_PRODUCT_H

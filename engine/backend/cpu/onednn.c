@@ -18,6 +18,7 @@
 #include <omp.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -35,6 +36,14 @@ typedef const dnnl_memory_desc_t *md_ref;
 #define md_by_strides dnnl_memory_desc_init_by_strides
 #define md_by_tag dnnl_memory_desc_init_by_tag
 #endif
+
+const char *gemm_library_version(void)
+{
+    static char text[40]; /* written with the same bytes by whoever comes first */
+    const dnnl_version_t *v = dnnl_version();
+    snprintf(text, sizeof text, "%d.%d.%d", v->major, v->minor, v->patch);
+    return text;
+}
 
 struct gemm {
     gemm_shape shape;

@@ -32,6 +32,7 @@ typedef struct {
     int64_t wide, high, deep_stride, high_stride, wide_stride; /* wide: taps of a line; high: lines of a plane */
 } gemm_words;
 
+const char *gemm_library_version(void); /* "2.6.3" */
 kiln_status gemm_new(const gemm_shape *s, const gemm *like, gemm **out, error *e);
 void gemm_free(gemm *p);
 const char *gemm_name(const gemm *p); /* "brg:avx512_core" */
