@@ -8,7 +8,7 @@ f32, lets `kiln run --precision f32 --device cpu` draw the same prompts, and com
 
 Rows are drawn section by section, by processes of ComfyUI that end when they hold more than --memory, and judged section by section. What
 was drawn and judged is written down as it comes (drawn.json, judged.json), so a run of small models that was stopped goes on with --resume: a row is drawn again
-if its prompt or ComfyUI's version is another, and judged again if kiln is.
+if its prompt or ComfyUI's version is another, judged again if kiln is, and both if it failed.
 
 A row holds when its pictures are as many and as large as ComfyUI's, differ by BOUND_MEAN at most on average and by BOUND_MAX at most in any
 value. Rows with nodes or choices that the checkout does not have yet are named and not compared. --full draws the rows of full-size models instead (scripts/comfyui/rows_models.py): each model is made, drawn with and deleted
@@ -120,6 +120,10 @@ def run_comfyui(options, base, prompts, more=()):
     return found or {next(iter(prompts)): f"it ended with status {status}"}
 
 
+# What ComfyUI says of a prompt that a later one of it takes.
+ABSENT = ("Cannot execute because node", "Value not in list", "Value -1 smaller than min")
+
+
 # ---- what was done already --------------------------------------------------------------------------------------------------------
 
 
@@ -135,7 +139,9 @@ class Record:
         self.rows = json.loads(path.read_text()) if path.exists() else {}
 
     def has(self, name, of):
-        return self.rows.get(name, {}).get("of") == of
+        """It is there, made of this, and nothing failed."""
+        row = self.rows.get(name, {})
+        return row.get("of") == of and (row["entry"][3] if "entry" in row else not row["said"] or row["said"].startswith(ABSENT))
 
     def add(self, name, of, **what):
         self.rows[name] = {"of": of, "on": str(datetime.date.today()), **what}
@@ -191,10 +197,6 @@ def unused(options):
     have = {node["type"] for node in json.loads(subprocess.check_output([options.kiln, "nodes", "--json"]))}
     given = [rows.otherwise.get(name, (prompt,))[0] for name, prompt in rows.rows.items()]
     return sorted(have - {node["class_type"] for prompt in given for node in prompt.values()})
-
-
-# What ComfyUI says of a prompt that a later one of it takes.
-ABSENT = ("Cannot execute because node", "Value not in list", "Value -1 smaller than min")
 
 
 def judge(options, base, name, prompt, failed):

@@ -113,8 +113,8 @@ def count_seeds_on():
 
 
 def cut_into_windows():
-    """ContextWindowsManual over a batch, dim 0: up to 0.3.64, at least, a window of the latent meets the whole batch's prompts, which ends in an error.
-    Later ones cut those too."""
+    """ContextWindowsManual over a batch, dim 0: up to 0.3.64, at least, the schedule's levels are compared with those of all pictures, and a window of
+    the latent meets the whole batch's prompts; both end in an error. Later ones look at the first level and cut the prompts too."""
     import comfy.context_windows as windows
 
     source = inspect.getsource(windows.IndexListContextHandler.get_resized_cond)
@@ -123,7 +123,9 @@ def cut_into_windows():
     for tensor in ("cond_value", "cond_value.cond"):
         source = source.replace(f"{tensor}.ndim < self.dim and", f"self.dim < {tensor}.ndim and")
     exec(textwrap.dedent(source), windows.__dict__)
-    windows.IndexListContextHandler.get_resized_cond = windows.get_resized_cond
+    handler, set_step = windows.IndexListContextHandler, windows.IndexListContextHandler.set_step
+    handler.get_resized_cond = windows.get_resized_cond
+    handler.set_step = lambda self, timestep, options: set_step(self, timestep[:1], options)
 
 
 def resident():
