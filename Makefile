@@ -203,6 +203,7 @@ $(B)/tests/%: $(B)/tests/%.o $(B)/tests/harness.o $(B)/libkiln.a $$(plugin_obj_$
 test_libs_fuzz = $(libs_tokenizer) $(libs_image)
 $(B)/tests/fuzz/test_fuzz_gguf_tokenizer: $(plugin_obj_tokenizer)
 $(B)/tests/fuzz/test_fuzz_picture: $(filter $(B)/sdk/plugins/%,$(plugin_obj_image))
+$(B)/tests/fuzz/test_fuzz_controlnet: $(filter $(B)/sdk/plugins/%,$(plugin_obj_unet))
 $(B)/tests/fuzz/test_fuzz_text_diffusion: $(filter $(B)/sdk/plugins/%,$(plugin_obj_text_diffusion))
 # Tests of the CUDA backend: with it, over the emulation.
 $(patsubst %.c,$(B)/%,$(wildcard tests/cuda_emu/test_*.c)): $(emu_obj) $(B)/tests/memory/fake_device.o $(B)/tests/backend/ops_run.o | $(emu_vendor)

@@ -36,6 +36,7 @@ ROWS = [
     ("inpaint", "inpaint.yaml", {"image": "@txt2img", "prompt": "a red circle above a yellow star", "x": "0", "y": "64", "width": "128", "height": "64"}),
     ("outpaint", "outpaint.yaml", {"image": "@.pair", "prompt": "a red circle left of a green star"}),
     ("sdxl", "sdxl.yaml", {}),
+    ("sdxl-controlnet", "sdxl-controlnet.yaml", {}),
     ("sdxl-base-refiner", "sdxl-base-refiner.yaml", {}),
 ]
 

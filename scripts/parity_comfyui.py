@@ -1,10 +1,14 @@
 #!/usr/bin/env python3
 """The same prompts through a ComfyUI checkout and through kiln: the numbers behind `make parity-comfyui`.
 
-    parity_comfyui.py --comfyui FOLDER --kiln PROGRAM [--work DIR] [--only WORD] [--full] [--table FILE] [--keep]
+    parity_comfyui.py --comfyui FOLDER --kiln PROGRAM [--work DIR] [--only WORD] [--full] [--table FILE] [--resume] [--memory GIB]
 
 Makes DIR/models and DIR/input (once, from a seed), lets ComfyUI draw every row of scripts/comfyui/rows.py in this Python, on the CPU, in
 f32, lets `kiln run --precision f32 --device cpu` draw the same prompts, and compares the PNGs they wrote, in counts of 255.
+
+Rows are drawn section by section, by processes of ComfyUI that end when they hold more than --memory, and judged section by section. What
+was drawn and judged is written down as it comes (drawn.json, judged.json), so a run of small models that was stopped goes on with --resume: a row is drawn again
+if its prompt or ComfyUI's version is another, judged again if kiln is, and both if it failed.
 
 A row holds when its pictures are as many and as large as ComfyUI's, differ by BOUND_MEAN at most on average and by BOUND_MAX at most in any
 value. Rows with nodes or choices that the checkout does not have yet are named and not compared. --full draws the rows of full-size models instead (scripts/comfyui/rows_models.py): each model is made, drawn with and deleted
@@ -14,6 +18,7 @@ the table says what is other in it. Exit status 1: a row does not hold, or kiln 
 
 import argparse
 import datetime
+import hashlib
 import json
 import os
 import pathlib
@@ -101,31 +106,76 @@ def compare_files(wanted, got):
 
 
 def run_comfyui(options, base, prompts, more=()):
-    """{name: "" or why there is no picture}, drawn by one process."""
+    """{name: "" or why there is no picture} of some of them, the first at least, drawn by one process."""
     asked, done = base / "prompts.json", base / "done.json"
     asked.write_text(json.dumps(prompts))
     done.unlink(missing_ok=True)
     with open(base / "comfyui.log", "a") as log:
-        command = [sys.executable, SCRIPTS / "comfyui" / "reference.py", options.comfyui, base, asked, done, *more]
+        command = [sys.executable, SCRIPTS / "comfyui" / "reference.py", options.comfyui, base, asked, done, str(int(options.memory * 2**30)), *more]
         calm = {"OMP_WAIT_POLICY": "PASSIVE", **os.environ}  # threads that spin while they wait are slow where others work too
         status = subprocess.run(command, stderr=log, env=calm).returncode
-    if status or not done.exists():
+    if not done.exists():
         raise SystemExit(f"ComfyUI ended with status {status}; its words are in {base / 'comfyui.log'}")
-    return json.loads(done.read_text())
+    found = json.loads(done.read_text())
+    return found or {next(iter(prompts)): f"it ended with status {status}"}
+
+
+# What ComfyUI says of a prompt that a later one of it takes.
+ABSENT = ("Cannot execute because node", "Value not in list", "Value -1 smaller than min")
+
+
+# ---- what was done already --------------------------------------------------------------------------------------------------------
+
+
+def digest(*what):
+    return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:16]
+
+
+class Record:
+    """A file of {row: {"of": digest of what it was made of, "on": date, ...}}"""
+
+    def __init__(self, path):
+        self.path = path
+        self.rows = json.loads(path.read_text()) if path.exists() else {}
+
+    def has(self, name, of):
+        """It is there, made of this, and nothing failed."""
+        row = self.rows.get(name, {})
+        return row.get("of") == of and (row["entry"][3] if "entry" in row else not row["said"] or row["said"].startswith(ABSENT))
+
+    def add(self, name, of, **what):
+        self.rows[name] = {"of": of, "on": str(datetime.date.today()), **what}
+        part = self.path.with_suffix(".part")
+        part.write_text(json.dumps(self.rows, indent=1) + "\n")
+        os.replace(part, self.path)
+
+
+def forget(base, folder, name):
+    """Pictures and models of a row, so that none of an older prompt stays."""
+    for path in [*pictures(base / folder, name), *(base / folder).glob(f"{name}_*.safetensors")]:
+        path.unlink()
+
+
+def kiln_digest(program):
+    files = [program, *sorted(program.parent.rglob("kiln-*.so"))]
+    return digest(*(hashlib.sha256(path.read_bytes()).hexdigest() for path in files))
 
 
 def draw_all(options, base, prompts, more=()):
-    """The same, a process for each group of rows that is not to share its models with others."""
-    (base / "comfyui.log").unlink(missing_ok=True)
-    shutil.rmtree(base / "output", ignore_errors=True)
-    (base / "output").mkdir()
-    groups, found = {}, {}
+    """{name: "" or why there is no picture}, by as many processes as it takes; rows in rows.alone share one with their kind only."""
+    version = (options.comfyui / "comfyui_version.py").read_text()
+    of = {name: digest(prompt, version, more) for name, prompt in prompts.items()}
+    drawn, groups = Record(base / "drawn.json"), {}
     for name, prompt in prompts.items():
-        groups.setdefault(rows.alone.get(name, ""), {})[name] = prompt
+        if not (options.resume and drawn.has(name, of[name])):
+            forget(base, "output", name)
+            groups.setdefault(rows.alone.get(name, ""), {})[name] = prompt
     for group in groups.values():
-        found.update(run_comfyui(options, base, group, more))
-    (base / "drawn.json").write_text(json.dumps(found))
-    return found
+        while group:
+            for name, said in run_comfyui(options, base, group, more).items():
+                del group[name]
+                drawn.add(name, of[name], said=said)
+    return {name: drawn.rows[name]["said"] for name in prompts}
 
 
 def run_kiln(options, base, name, prompt):
@@ -147,10 +197,6 @@ def unused(options):
     have = {node["type"] for node in json.loads(subprocess.check_output([options.kiln, "nodes", "--json"]))}
     given = [rows.otherwise.get(name, (prompt,))[0] for name, prompt in rows.rows.items()]
     return sorted(have - {node["class_type"] for prompt in given for node in prompt.values()})
-
-
-# What ComfyUI says of a prompt that a later one of it takes.
-ABSENT = ("Cannot execute because node", "Value not in list", "Value -1 smaller than min")
 
 
 def judge(options, base, name, prompt, failed):
@@ -204,43 +250,58 @@ def parsed():
     parser.add_argument("--only", default="", help="rows whose name has this word, or one of several: a,b")
     parser.add_argument("--full", action="store_true", help="the rows of full-size models, one model after the other")
     parser.add_argument("--table", type=pathlib.Path, help="write the table here too")
-    parser.add_argument("--keep", action="store_true", help="compare with what ComfyUI drew last time")
+    parser.add_argument("--resume", action="store_true", help="rows that were drawn and judged before are not drawn and judged again")
+    parser.add_argument("--memory", type=float, default=2.0, help="GiB; a process of ComfyUI that holds more after a row is followed by a fresh one (2)")
     options = parser.parse_args()
     options.words = options.only.split(",")
     options.comfyui, options.kiln, options.work = (path.resolve() for path in (options.comfyui, options.kiln, options.work))
+    options.kiln_digest = kiln_digest(options.kiln)
     return options
 
 
 def judge_all(options, base, prompts, drawn):
     """Entries of the table, each printed as soon as it is known."""
-    shutil.rmtree(base / "kiln", ignore_errors=True)
-    (base / "kiln").mkdir()
-    found = []
+    (base / "kiln").mkdir(exist_ok=True)
+    judged, found = Record(options.work / "judged.json"), []
     for name, prompt in prompts.items():
-        if drawn.get(name, "").startswith(ABSENT):
+        if drawn[name].startswith(ABSENT):
             print(f"| {name} |  |  | not compared: {drawn[name]} |", flush=True)
             continue
-        found.append(judge(options, base, name, prompt, drawn.get(name, "was not asked")))
+        of = digest(prompt, rows.otherwise.get(name), rows.bounds.get(name), options.kiln_digest, drawn[name])
+        if not (options.resume and judged.has(name, of)):
+            forget(base, "kiln", name)
+            judged.add(name, of, entry=judge(options, base, name, prompt, drawn[name]))
+        found.append(tuple(judged.rows[name]["entry"]))
         print(table(found[-1:]).splitlines()[-1], flush=True)
     return found
 
 
+def asked(options, names):
+    return [name for name in names if any(word in name for word in options.words)]
+
+
 def small(options):
-    prompts = {name: prompt for name, prompt in rows.rows.items() if any(word in name for word in options.words)}
+    """One section after the other."""
     model.make(options.work)
-    model.make_cut(options.work, prompts)
-    drawn = json.loads((options.work / "drawn.json").read_text()) if options.keep else draw_all(options, options.work, prompts)
-    return judge_all(options, options.work, prompts, drawn)
+    (options.work / "output").mkdir(exist_ok=True)
+    found = []
+    for _, names in rows.sections:
+        prompts = {name: rows.rows[name] for name in asked(options, names)}
+        if prompts:
+            model.make_cut(options.work, prompts)
+            found += judge_all(options, options.work, prompts, draw_all(options, options.work, prompts))
+    return found
 
 
 def full(options):
     """One group of models after the other: made, drawn with, compared, deleted."""
     found = []
     for families, prompts in rows.rows_models.full.values():
-        prompts = {name: prompt for name, prompt in prompts.items() if any(word in name for word in options.words)}
+        prompts = {name: prompts[name] for name in asked(options, prompts)}
         if not prompts:
             continue
         base = model.make_full(options.work / "full", families, prompts)
+        (base / "output").mkdir(exist_ok=True)
         drawn = draw_all(options, base, prompts, FULL_OPTIONS)
         found += judge_all(options, base, prompts, drawn)
         shutil.rmtree(base)

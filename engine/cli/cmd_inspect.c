@@ -93,8 +93,9 @@ static void print_remedy(const char *path, const error *e)
     print_text(stderr,
                "  To convert it, where you trust it, with Python's torch and safetensors:\n"
                "  python3 -c 'import sys, torch; from safetensors.torch import save_file; d = torch.load(sys.argv[1], "
-               "map_location=\"cpu\", weights_only=True); d = d.get(\"state_dict\", d); save_file({k: v.contiguous() "
-               "for k, v in d.items() if hasattr(v, \"contiguous\")}, sys.argv[2])' '%s' model.safetensors\n",
+               "map_location=\"cpu\", weights_only=True); d = next((d[n] for n in (\"state_dict\", \"params_ema\", "
+               "\"params\", \"string_to_param\") if n in d), d); save_file({k: v.detach().contiguous() for k, v in "
+               "d.items() if hasattr(v, \"contiguous\")}, sys.argv[2])' '%s' model.safetensors\n",
                path);
 }
 

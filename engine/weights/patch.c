@@ -51,9 +51,11 @@ static kiln_status does_not_fit(const kiln_weight_patch *p, const weights_entry 
                                 const weights_entry *b, error *e)
 {
     char base_shape[128], a_shape[128], b_shape[128] = "";
-    return error_set(e, KILN_ERR_INVALID, "%s: tensor '%.200s' %s%s%.200s%s%s does not fit '%.200s' %s of %s",
+    int whole = !b || (a->rank >= 2 && b->rank >= 2 && a->dim[1] == b->dim[0]);
+    return error_set(e, KILN_ERR_INVALID, "%s: tensor '%.200s' %s%s%.200s%s%s does not fit '%.200s' %s of %s%s",
                      p->from->path, a->name, shape_of(a, a_shape), b ? " x '" : "", b ? b->name : "", b ? "' " : "",
-                     b ? shape_of(b, b_shape) : "", base->name, shape_of(base, base_shape), base->file->map.path);
+                     b ? shape_of(b, b_shape) : "", base->name, shape_of(base, base_shape), base->file->map.path,
+                     whole ? "; it was made for another model" : "");
 }
 
 static kiln_status check_product(const kiln_weight_patch *p, const weights_entry *base, const weights_entry *up,

@@ -34,7 +34,7 @@ static kiln_status refuse_pickle(const char *path, error *e)
 {
     return error_set(e, KILN_ERR_UNSUPPORTED,
                      "%s: a pickle file, which can run any code when it is read, so kiln never opens one; convert it "
-                     "to .safetensors",
+                     "to .safetensors (kiln inspect FILE says how)",
                      path);
 }
 

@@ -1,8 +1,9 @@
 """Runs prompts through a ComfyUI checkout in this process, on the CPU, in f32; no server.
 
-    reference.py COMFYUI BASE PROMPTS.json DONE.json [ComfyUI's own options]
+    reference.py COMFYUI BASE PROMPTS.json DONE.json MEMORY [ComfyUI's own options]
 
-BASE has models/ and input/ and gets output/; PROMPTS is {name: prompt in API format}; DONE becomes {name: "" or why it failed}.
+BASE has models/ and input/ and gets output/; PROMPTS is {name: prompt in API format}; DONE becomes {name: "" or why it failed}, written when
+ComfyUI stands and after each. ComfyUI keeps models for prompts to come, so this ends early, with status 0, when it holds more than MEMORY bytes: the rest is for another process.
 What ComfyUI says of tensors that are missing or left over in a file goes to standard error.
 """
 
@@ -15,6 +16,7 @@ import logging
 import os
 import pathlib
 import sys
+import textwrap
 import time
 import types
 
@@ -67,6 +69,7 @@ def start(comfyui, base, more):
     import comfy.ldm.modules.attention
 
     count_seeds_on()
+    cut_into_windows()
     give_draws(nodes.NODE_CLASS_MAPPINGS["TomePatchModel"], comfy.ldm.modules.attention)
     cache = {"lru": 60, "ram": 0, "ram_inactive": 0}
     if "cache_size" in inspect.signature(execution.PromptExecutor).parameters:  # up to ComfyUI 0.3.64, at least
@@ -109,6 +112,34 @@ def count_seeds_on():
         sampling.default_noise_sampler = lambda x, seed=None: plain(x, seed=None if seed is None else seed + 1)
 
 
+def cut_into_windows():
+    """ContextWindowsManual over a batch, dim 0: up to 0.3.64, at least, the schedule's levels are compared with those of all pictures, and a window of
+    the latent meets the whole batch's prompts; both end in an error. Later ones look at the first level and cut the prompts too."""
+    import comfy.context_windows as windows
+
+    source = inspect.getsource(windows.IndexListContextHandler.get_resized_cond)
+    if "self.dim < cond_value.cond.ndim" in source:
+        return
+    for tensor in ("cond_value", "cond_value.cond"):
+        source = source.replace(f"{tensor}.ndim < self.dim and", f"self.dim < {tensor}.ndim and")
+    exec(textwrap.dedent(source), windows.__dict__)
+    handler, set_step = windows.IndexListContextHandler, windows.IndexListContextHandler.set_step
+    handler.get_resized_cond = windows.get_resized_cond
+    handler.set_step = lambda self, timestep, options: set_step(self, timestep[:1], options)
+
+
+def resident():
+    """Bytes of memory that this process holds, but for mapped files."""
+    fields = dict(line.split(":", 1) for line in pathlib.Path("/proc/self/status").read_text().splitlines())
+    return int(fields["RssAnon"].split()[0]) * 1024
+
+
+def keep(done, found):
+    part = done.with_suffix(".part")
+    part.write_text(json.dumps(found, indent=1) + "\n")
+    os.replace(part, done)
+
+
 def draw(executor, validate, name, prompt):
     """"", or why there is no picture."""
     valid, error, outputs, node_errors = asyncio.run(validate(name, prompt, None))
@@ -124,15 +155,20 @@ def draw(executor, validate, name, prompt):
 
 def main():
     comfyui, base, prompts, done = (pathlib.Path(arg).resolve() for arg in sys.argv[1:5])
+    most = int(sys.argv[5])
     rows = json.loads(prompts.read_text())
     os.chdir(base)
-    executor, validate = start(comfyui, base, sys.argv[5:])
+    executor, validate = start(comfyui, base, sys.argv[6:])
     found = {}
+    keep(done, found)
     for i, (name, prompt) in enumerate(rows.items()):
         begin = time.monotonic()
         found[name] = draw(executor, validate, name, prompt)
-        print(f"ComfyUI {i + 1}/{len(rows)} {name} {time.monotonic() - begin:.0f} s {found[name]}", file=sys.stderr, flush=True)
-    done.write_text(json.dumps(found, indent=1) + "\n")
+        held = resident()
+        print(f"ComfyUI {i + 1}/{len(rows)} {name} {time.monotonic() - begin:.0f} s, {held / 2**30:.2f} GiB {found[name]}", file=sys.stderr, flush=True)
+        keep(done, found)
+        if held > most:
+            break
 
 
 if __name__ == "__main__":

@@ -14,6 +14,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#ifndef LIST_TEXT_MAX
+#define LIST_TEXT_MAX 4096
+#endif
 enum { LIST_RANK = 5, LIST_DIM_MAX = 1 << 20 };
 
 /* A line's tensor into the header; 0: it is none. */
@@ -68,7 +71,7 @@ static inline void list_clean(void)
 /* The set of these bytes, or NULL where the header itself is refused. */
 static inline kiln_weights *list_open(const uint8_t *data, size_t size)
 {
-    static char text[4096];
+    static char text[LIST_TEXT_MAX];
     error e = {0};
     if (size >= sizeof text) return NULL;
     memcpy(text, data, size);

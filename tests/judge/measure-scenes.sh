@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
-# measure-scenes.sh controlnet|ip-adapter OUT [COUNT [OPTION...]] - how well a workflow follows pictures: COUNT (100) scenes of
+# measure-scenes.sh controlnet|sdxl-controlnet|ip-adapter OUT [COUNT [OPTION...]] - how well a workflow follows pictures: COUNT (100) scenes of
 # tests/judge/scenes that nothing was trained on.
-#   controlnet    each is drawn anew along its edges with its own caption; how much the things of both overlap (judge --overlap:
+#   controlnet, sdxl-controlnet   each is drawn anew along its edges with its own caption; how much the things of both overlap (judge --overlap:
 #                 intersection over union), and the mean
 #   ip-adapter    each is seen and drawn anew without a word; whether what was drawn shows the scene's caption
 # OPTIONs go to `kiln run`.
 cd "$(dirname "$0")/../.." || exit 2
-usage="usage: measure-scenes.sh controlnet|ip-adapter OUT [COUNT [OPTION...]]"
+usage="usage: measure-scenes.sh controlnet|sdxl-controlnet|ip-adapter OUT [COUNT [OPTION...]]"
 workflow=${1:?$usage} out=${2:?$usage} count=${3:-100}
-case $workflow in controlnet|ip-adapter) ;; *) echo "$usage" >&2; exit 2 ;; esac
+case $workflow in controlnet|sdxl-controlnet|ip-adapter) ;; *) echo "$usage" >&2; exit 2 ;; esac
 shift "$(($# < 3 ? $# : 3))"
 build=${KILN_BUILD:-build/release} scenes=$PWD/tests/judge/scenes
 if [ -n "$(ls -A "$out" 2>/dev/null)" ]; then echo "measure-scenes: $out is not empty; name a new folder" >&2; exit 2; fi
 mkdir -p "$out" && out=$(cd "$out" && pwd) || exit 2
 head -n "$count" "$scenes/captions.txt" >"$out/captions.txt"
-awk -F'\t' -v h="$scenes" -v said="$workflow" 'BEGIN { print "image,prompt" } { print h "/" $1 ".png," (said == "controlnet" ? $2 : "\"\"") }' "$out/captions.txt" >"$out/rows.csv"
+awk -F'\t' -v h="$scenes" -v said="$workflow" 'BEGIN { print "image,prompt" } { print h "/" $1 ".png," (said != "ip-adapter" ? $2 : "\"\"") }' "$out/captions.txt" >"$out/rows.csv"
 "$build/kiln" run "workflows/$workflow.yaml" --over-file "$out/rows.csv" --out "$out/drawn" --quiet "$@" >/dev/null || exit 1
 # The pictures in the order of the rows.
 python3 -c 'import json, sys

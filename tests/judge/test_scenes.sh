@@ -1,4 +1,4 @@
-# test_scenes.sh - scenes that nothing was trained on: drawn along their edges by the ControlNet that ships, and seen by the IP-Adapter
+# test_scenes.sh - scenes that nothing was trained on: drawn along their edges by the ControlNet and the Control-LoRA that ship, and seen by the IP-Adapter
 # that ships. measure-scenes.sh has the whole hundred.
 . "$KILN_ROOT/tests/cli/head.sh"
 export XDG_CACHE_HOME="$work/cache"
@@ -10,6 +10,9 @@ awk -v m="${mean:-0}" 'BEGIN { exit !(m >= 0.8) }'; verdict edges_are_followed $
 measure controlnet "$work/without" 12 --set strength=0
 loose=$(sed -n 's/.*mean overlap \([0-9.]*\),.*/\1/p' "$work/log"); echo "# without them: ${loose:-none}"
 awk -v m="${loose:-1}" 'BEGIN { exit !(m <= 0.7) }'; verdict it_is_the_edges_that_do_it $?
+measure sdxl-controlnet "$work/xl" 12
+mean=$(sed -n 's/.*mean overlap \([0-9.]*\),.*/\1/p' "$work/log"); echo "# along edges, a Control-LoRA: ${mean:-none}"
+awk -v m="${mean:-0}" 'BEGIN { exit !(m >= 0.75) }'; verdict edges_are_followed_by_a_control_lora $?
 measure ip-adapter "$work/seen" 12
 right=$(sed -n 's/^\([0-9]*\) of 12 right.*/\1/p' "$work/log"); echo "# seen: ${right:-none} of 12"
 [ "${right:-0}" -ge 5 ]; verdict pictures_are_seen $?

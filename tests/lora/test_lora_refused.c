@@ -151,7 +151,8 @@ static void test_pairs_and_shapes(void)
     lora_refused(PUT(T(Q ".lora_up.weight", 8, 2), T(Q ".lora_down.weight", 3, 8)), "does not fit", "[8,8]");
     lora_refused(PUT(T(Q ".lora_up.weight", 9, 2), T(Q ".lora_down.weight", 2, 8)), "does not fit",
                  "attn1.to_q.weight");
-    lora_refused(PUT(T(Q ".lora_up.weight", 8, 2), T(Q ".lora_down.weight", 2, 9)), "does not fit", "a.safetensors");
+    lora_refused(PUT(T(Q ".lora_up.weight", 8, 2), T(Q ".lora_down.weight", 2, 9)), "does not fit",
+                 "made for another model");
     lora_refused(PUT(T(Q ".lora_up.weight", 16), T(Q ".lora_down.weight", 2, 8)), "does not fit", "[16]");
     lora_refused(PUT(T(CONV ".lora_up.weight", 16, 2, 1, 1), T(CONV ".lora_down.weight", 2, 12, 1, 1)), "does not fit",
                  "[16,12,3,3]");

@@ -91,7 +91,7 @@ try a_missing_one "input 'text': no file 'thin' for embeddings; did you mean 'th
 try outside_the_folder "leaves its folder" "embedding:../../x"
 try nothing_named "no file is named" "embedding:"
 printf 'PK\003\004' >"$models/embeddings/old.pt"
-expect a_pickle 1 "pickle" "$kiln" run workflows/txt2img.yaml --models "$models" --no-cache --out "$work/out" --set prompt=embedding:old
+expect a_pickle 1 "convert it to .safetensors (kiln inspect FILE says how)" "$kiln" run workflows/txt2img.yaml --models "$models" --no-cache --out "$work/out" --set prompt=embedding:old
 expect of_another_family 1 "embedding 'thing' has [2,96] for text encoder 'g', which takes rows of 112 numbers" "$kiln" run workflows/sdxl.yaml --models "$models" --no-cache --out "$work/out" --set prompt=embedding:thing
 rows "$models/embeddings/wide.safetensors" anything $xl/text_encoder_2 $xl/tokenizer_2 red
 expect of_another_width 1 "embedding 'wide' has [1,112] for text encoder 'l', which takes rows of 96 numbers" "$kiln" run workflows/txt2img.yaml --models "$models" --no-cache --out "$work/out" --set prompt=embedding:wide

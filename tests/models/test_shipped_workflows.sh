@@ -104,6 +104,12 @@ alone=$(pixels "$drawn")
 shows sdxl-base-refiner "$two"
 draw sdxl-base-refiner --set handover=20 # the refiner has no step left
 same base_alone_is_the_base "$(pixels "$drawn")" "$alone"
+draw sdxl-controlnet --set strength=0 --set "prompt=$two"
+same sdxl_controlnet_strength_0_is_without "$(pixels "$drawn")" "$alone"
+shows sdxl-controlnet "a red star above a green ring on a black background"
+overlaps "$drawn" workflows/pictures/shapes.png 0.55; verdict sdxl_controlnet_follows_the_edges $?
+draw sdxl-controlnet --set strength=0
+overlaps "$drawn" workflows/pictures/shapes.png 0.3; verdict it_is_the_control_that_does_it $((! $?))
 
 for file in workflows/*.yaml; do
     name=$(basename "$file" .yaml)
