@@ -8,6 +8,8 @@
 #include "plugin/abilities.h"
 #include "plugin/ctx.h"
 #include "run/reading.h"
+#include "weights/set.h"
+#include "weights/weights.h"
 #include "workflow/dynamic_prompt.h"
 #include "workflow/old_habits.h"
 #include "workflow/picture_text.h"
@@ -69,11 +71,40 @@ static kiln_status view_expand(void *self, const char *node, const kiln_node *t,
 
 /* ---- reading ---- */
 
+/* Files of weights are opened as the run would open them: their headers are read. */
+static void check_weights(reading *r, const graph_node *g, const char *path)
+{
+    error why = {0};
+    const char *end = strrchr(path, '.');
+    if (!end || (strcmp(end, ".safetensors") != 0 && strcmp(end, ".gguf") != 0 && !is_pickle_name(path))) return;
+    kiln_weights *w = weights_open(path, &why);
+    if (w)
+        weights_unref(w);
+    else if (why.status == KILN_ERR_NOMEM)
+        r->doc.failed = 1;
+    else
+        document_fault(&r->doc, g->doc->at, g->doc, "%s", why.message);
+}
+
+static void check_files(reading *r, const graph_node *g)
+{
+    for (uint32_t k = 0; k < g->type->n_param; k++) {
+        const kiln_param *p = node_param(g->type, k);
+        const char *kind = p->from ? p->from : "input";
+        if (p->type == KILN_P_FILE && g->file[k] && strcmp(kind, "input") != 0)
+            check_weights(r, g, g->file[k]);
+    }
+    for (size_t k = 0; k < g->n_named; k++) check_weights(r, g, g->named[k].path);
+}
+
 /* What the nodes themselves find wrong with their parameters. */
 static void check_nodes(const job *j, reading *r)
 {
     for (size_t i = 0; i < r->w.n; i++) {
         const graph_node *g = &r->w.node[i];
+        size_t faults = r->doc.n_fault;
+        if (g->type && j->thorough) check_files(r, g);
+        if (r->doc.n_fault > faults) continue;
         error why = {0};
         const ctx_checking how = {.params = g->params, .wanted = g->used, .thorough = j->thorough};
         if (!g->type || !g->type->check) continue;

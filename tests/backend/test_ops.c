@@ -333,7 +333,8 @@ static shares print_bandwidth(const op_setup *s, double bytes, pool *p, const op
         own = time_near(row, type, p);
         near = own < near ? own : near;
     }
-    share.of_copy = copied / busy, share.of_work = share.kind ? work / busy : 0, share.of_near = near <= busy ? near / busy : 0; /* a small case that takes longer says nothing of a large one */
+    share.of_copy = copied / busy, share.of_work = share.kind ? work / busy : 0;
+    if (near <= busy) share.of_near = near / busy; /* a small case that takes longer says nothing of a large one */
     printf("%-58s %8.1f GB/s %8.1f copied %6.2f of a copy", name, bytes / seconds * 1e-9, bytes / copy_seconds * 1e-9,
            share.of_copy);
     if (share.of_copy < 0.6 && share.of_near > 0) printf(", %.2f of the same near by", share.of_near);

@@ -40,3 +40,6 @@ printf '\xff\xd8\xff\xe0 not much of a JPEG' >cat.jpg
 mkdir -p pic
 printf 'not much of a model' >model.safetensors
 ln -s nowhere dangling.yaml
+mkdir -p bad/checkpoints bad/embeddings
+printf 'not much of a model' >bad/checkpoints/broken.safetensors
+printf '\x80\x02}q\0.' >bad/embeddings/gem.pt

@@ -420,7 +420,7 @@ typedef struct {
 /* 16 numbers of input i: of x, or of columns from 16 s on of a square. */
 INLINE __m512 number(const float *x, size_t ld, const square *q, size_t s, size_t i)
 {
-    if (!q) return _mm512_loadu_ps(x + i * ld);
+    if (x) return _mm512_loadu_ps(x + i * ld);
     return _mm512_mul_ps(_mm512_set1_ps(q->scale[i][s]),
                          _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(sixteen((const uint8_t *)q->code[i] + 16 * s))));
 }
