@@ -44,7 +44,7 @@ CFLAGS_ALL := -std=c11 -D_GNU_SOURCE -g $(OPT) -fPIC -fvisibility=hidden -ffp-co
 ENGINE_INC := -Iinclude -Iengine
 DEFS := -DKILN_VERSION='"$(VERSION)"'
 LDFLAGS_ALL := $(SANFLAGS) -Wl,-z,relro,-z,now $(LDFLAGS)
-ENGINE_LIBS := -lyaml -ljansson -lpng -lz -lsqlite3 -lxxhash -ldnnl -lgomp -lstdc++ -ldl -lpthread -lm
+ENGINE_LIBS := -lyaml -ljansson -lpng -lturbojpeg -lwebp -lz -lsqlite3 -lxxhash -ldnnl -lgomp -lstdc++ -ldl -lpthread -lm
 
 # ---- engine --------------------------------------------------------------------------------------
 engine_src := $(filter-out engine/cli/main.c engine/backend/cuda/%,$(wildcard engine/*/*.c engine/*/*/*.c))

@@ -6,6 +6,7 @@
 #include "base/memory_alloc.h"
 #include "cli/open_workflow.h"
 #include "cli/run_preview.h"
+#include "run/picture_file.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -44,7 +45,8 @@ static const option run_options[] = {
     {"--over", 0, "NAME=VALUES",
      "run once for each value: seed=1..100, cfg=5,7,9, w=0.5..1.0..0.1, prompt=@lines.txt, image=in/*.png", 1},
     {"--over-file", 0, "FILE", "run once for each line of a CSV file whose first line names what its columns set", 0},
-    {"--sheet", 0, "FILE", "draw the pictures of all rows on one PNG (FILE ends in .png) with labelled axes", 0},
+    {"--sheet", 0, "FILE", "draw the pictures of all rows on one, with labelled axes; FILE ends in .png, .jpg or .webp",
+     0},
     {"--manifest", 0, "FILE", "what became of each row, as JSON lines (default: OUT/manifest.jsonl)", 0},
     {"--again", 0, NULL, "run also the rows that the manifest says are done", 0},
     {"--keep-going", 0, NULL, "when a node fails, finish the branches that do not need it (the default)", 0},
@@ -127,13 +129,13 @@ static int options_agree(const arguments *a)
     return 1;
 }
 
-/* A sheet is a PNG whatever it is called, and is drawn at the end: both are said before hours of rows. */
+/* A sheet is drawn at the end: what is wrong with its name is said before hours of rows. */
 static int sheet_named_well(const char *path)
 {
-    size_t n = path ? strlen(path) : 0;
     if (!path) return 1;
-    if (n <= 4 || strcasecmp(path + n - 4, ".png") != 0)
-        return print_text(stderr, "kiln: --sheet %s: a sheet is a PNG; give a name that ends in .png\n", path), 0;
+    if (!picture_file_kind(path))
+        return print_text(stderr, "kiln: --sheet %s: its ending decides what is written: .png, .jpg or .webp\n", path),
+               0;
     const char *slash = strrchr(path, '/');
     char folder[4096];
     snprintf(folder, sizeof folder, "%.*s", !slash ? 1 : slash == path ? 1 : (int)(slash - path), slash ? path : ".");

@@ -91,8 +91,7 @@ static void check_files(reading *r, const graph_node *g)
     for (uint32_t k = 0; k < g->type->n_param; k++) {
         const kiln_param *p = node_param(g->type, k);
         const char *kind = p->from ? p->from : "input";
-        if (p->type == KILN_P_FILE && g->file[k] && strcmp(kind, "input") != 0)
-            check_weights(r, g, g->file[k]);
+        if (p->type == KILN_P_FILE && g->file[k] && strcmp(kind, "input") != 0) check_weights(r, g, g->file[k]);
     }
     for (size_t k = 0; k < g->n_named; k++) check_weights(r, g, g->named[k].path);
 }

@@ -1,16 +1,14 @@
-/* sheet.c - see sheet.h. Pictures are read through libpng's simplified interface (no jumps), one at a time, and scaled
- * by a box filter straight into the sheet.
+/* sheet.c - see sheet.h. Pictures are read one at a time and scaled by a box filter straight into the sheet.
  */
 #include "run/sheet.h"
 
 #include "base/checked.h"
-#include "base/file.h"
 #include "base/log.h"
 #include "base/memory_alloc.h"
 #include "base/str.h"
+#include "run/picture_file.h"
 #include "run/sheet_text.h"
 
-#include <png.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -18,7 +16,6 @@ enum {
     GAP = 4,
     PAD = 4,
     ONE_LINE_MAX = 16 /* points of a lone axis that still are one line */,
-    PICTURE_SIDE_MAX = 16384,
     LABEL_MAX = 400,
     TEXT_LINES = 3,
     LARGE_FROM = 192 /* pixels of a cell from which on letters are large */,
@@ -96,18 +93,7 @@ static void label(sheet *t, size_t x, size_t y, size_t w, size_t h, const char *
 
 /* ---- pictures ---- */
 
-static int picture_begin(const char *path, png_image *image)
-{
-    *image = (png_image){.version = PNG_IMAGE_VERSION};
-    if (!png_image_begin_read_from_file(image, path)) return 0;
-    if (image->width <= PICTURE_SIDE_MAX && image->height <= PICTURE_SIDE_MAX) {
-        image->format = PNG_FORMAT_RGB;
-        return 1;
-    }
-    snprintf(image->message, sizeof image->message, "larger than 16384 pixels a side");
-    png_image_free(image);
-    return 0;
-}
+static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 
 /* Each pixel of the cell is the mean of those of the picture that it covers; smaller pictures keep their size. */
 static void scale_into(sheet *t, size_t x0, size_t y0, const uint8_t *rgb, size_t w, size_t h, size_t to_w, size_t to_h)
@@ -128,24 +114,18 @@ static void scale_into(sheet *t, size_t x0, size_t y0, const uint8_t *rgb, size_
 
 static int picture(sheet *t, size_t x, size_t y, const char *path)
 {
-    png_image image;
-    png_color behind = {.red = paper.r, .green = paper.g, .blue = paper.b};
-    int ok = picture_begin(path, &image);
-    uint8_t *rgb = ok ? mem_alloc((size_t)image.width * image.height * 3) : NULL;
-    ok = rgb && png_image_finish_read(&image, &behind, rgb, 0, NULL);
-    if (ok) {
-        size_t w = image.width, h = image.height, to_w = w, to_h = h;
-        if (to_w > t->cell_w) to_w = t->cell_w, to_h = h * t->cell_w / w;
-        if (to_h > t->cell_h) to_h = t->cell_h, to_w = w * t->cell_h / h;
-        scale_into(t, x + (t->cell_w - to_w) / 2, y + (t->cell_h - to_h) / 2, rgb, w, h, to_w ? to_w : 1,
-                   to_h ? to_h : 1);
-    } else {
-        log_warn("%s: cannot be put on the contact sheet: %s", path,
-                 image.message[0] ? image.message : "out of memory");
-    }
-    png_image_free(&image);
-    mem_free(rgb);
-    return ok;
+    rgb_picture p;
+    error e = {0};
+    const uint8_t behind[] = {paper.r, paper.g, paper.b};
+    if (picture_file_read(path, behind, 1, &p, &e) != KILN_OK)
+        return log_warn("%s: cannot be put on the contact sheet: %s", path, e.message), 0;
+    size_t to_w = p.width, to_h = p.height;
+    if (to_w > t->cell_w) to_w = t->cell_w, to_h = p.height * t->cell_w / p.width;
+    if (to_h > t->cell_h) to_h = t->cell_h, to_w = p.width * t->cell_h / p.height;
+    scale_into(t, x + (t->cell_w - to_w) / 2, y + (t->cell_h - to_h) / 2, p.rgb, p.width, p.height, to_w ? to_w : 1,
+               to_h ? to_h : 1);
+    mem_free(p.rgb);
+    return 1;
 }
 
 static void cross_out(sheet *t, size_t x, size_t y)
@@ -182,11 +162,10 @@ static void choose_tiles(sheet *t)
 static void choose_cell(sheet *t, const sheet_cell *cell)
 {
     for (size_t i = 0; i < t->s->n_row; i++) {
-        png_image image;
-        if (cell[i].state != SHEET_PICTURE || !picture_begin(cell[i].path, &image)) continue;
-        if (image.width > t->cell_w) t->cell_w = image.width;
-        if (image.height > t->cell_h) t->cell_h = image.height;
-        png_image_free(&image);
+        rgb_picture p;
+        const uint8_t behind[3] = {0};
+        if (cell[i].state != SHEET_PICTURE || picture_file_read(cell[i].path, behind, 0, &p, NULL) != KILN_OK) continue;
+        t->cell_w = larger(t->cell_w, p.width), t->cell_h = larger(t->cell_h, p.height);
     }
     if (!t->cell_w) t->cell_w = t->cell_h = 128;
     size_t longer = t->cell_w > t->cell_h ? t->cell_w : t->cell_h;
@@ -243,8 +222,6 @@ static void column_label(const sheet *t, size_t i, char *text, size_t capacity)
     else
         cell_label(t, i, text, capacity);
 }
-
-static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 
 /* The width of a column for its labels, and their height in it. */
 static void measure_columns(sheet *t, size_t *height)
@@ -356,26 +333,7 @@ static void draw_axes(sheet *t)
     }
 }
 
-/* ---- the file ---- */
-
-static kiln_status save(const sheet *t, const char *path, error *e)
-{
-    png_image image = {.version = PNG_IMAGE_VERSION,
-                       .width = (png_uint_32)t->width,
-                       .height = (png_uint_32)t->height,
-                       .format = PNG_FORMAT_RGB};
-    png_alloc_size_t size = PNG_IMAGE_PNG_SIZE_MAX(image);
-    void *bytes = mem_alloc(size);
-    kiln_status status = KILN_OK;
-    if (!bytes) return error_set(e, KILN_ERR_NOMEM, "%s: out of memory", path);
-    if (png_image_write_to_memory(&image, bytes, &size, 0, t->rgb, 0, NULL))
-        status = file_write_whole(path, bytes, size, e);
-    else
-        status = error_set(e, KILN_ERR_IO, "%s: cannot be made: %s", path, image.message);
-    png_image_free(&image);
-    mem_free(bytes);
-    return status;
-}
+/* ---- */
 
 static kiln_status draw(sheet *t, const sheet_cell *cell, const char *path, error *e)
 {
@@ -385,7 +343,7 @@ static kiln_status draw(sheet *t, const sheet_cell *cell, const char *path, erro
     box(t, 0, 0, t->width, t->height, paper);
     draw_axes(t);
     for (size_t i = 0; i < t->s->n_row; i++) draw_cell(t, i, &cell[i]);
-    return save(t, path, e);
+    return picture_file_write(path, &(rgb_picture){t->width, t->height, t->rgb}, e);
 }
 
 kiln_status sheet_write(const sweep *s, const sheet_cell *cell, const char *path, error *e)

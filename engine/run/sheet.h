@@ -1,4 +1,4 @@
-/* sheet.h - the contact sheet of a sweep: one PNG with each row's first picture, scaled down, under labelled axes.
+/* sheet.h - the contact sheet of a sweep: one picture with each row's first picture, scaled down, under labelled axes.
  *
  * One axis of a few points is one line of pictures; two axes are a grid; of more, the last runs along the top and the
  * others together down the side. Where there is no such grid (one long axis, rows of a file) pictures fill lines one
@@ -13,7 +13,7 @@ typedef enum { SHEET_EMPTY, SHEET_PICTURE, SHEET_FAILED } sheet_state;
 
 typedef struct {
     sheet_state state;
-    const char *path; /* SHEET_PICTURE: a PNG */
+    const char *path; /* SHEET_PICTURE */
 } sheet_cell;
 
 enum { SHEET_CELL_MAX = 256, SHEET_CELL_MIN = 16, SHEET_SIDE_MAX = 16384 };

@@ -2,25 +2,19 @@
 #include "run/sweep_summary.h"
 
 #include "base/print.h"
+#include "run/picture_file.h"
 #include "run/sheet.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 enum { FAILED_SHOWN = 20 };
-
-static int is_png(const char *name)
-{
-    size_t n = strlen(name);
-    return n > 4 && strcasecmp(name + n - 4, ".png") == 0;
-}
 
 static sheet_cell cell_of(const row_record *row, const char *out, arena *memory)
 {
     if (row->state == ROW_FAILED) return (sheet_cell){.state = SHEET_FAILED};
     for (size_t k = 0; row->state != ROW_LEFT && k < row->n_file; k++) {
-        if (!is_png(row->file[k])) continue;
+        if (!picture_file_kind(row->file[k])) continue;
         const char *path = arena_printf(memory, "%s/%s", out, row->file[k]);
         if (path) return (sheet_cell){.state = SHEET_PICTURE, .path = path};
     }

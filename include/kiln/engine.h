@@ -85,7 +85,7 @@ typedef struct {
     uint32_t validate;     /* 1: look for NaN after each op and for nodes that write to their inputs                */
     uint32_t again;        /* 1, of a sweep: run also the rows that the manifest says are done                      */
     const char *manifest;  /* of a sweep: what became of each row; NULL: OUT/manifest.jsonl                         */
-    const char *sheet;     /* of a sweep: a PNG with all its pictures; NULL: none                                   */
+    const char *sheet;     /* of a sweep: all its pictures in one (.png; 1.1: .jpg, .webp); NULL: none              */
     const char *events;    /* file of JSON lines, "-": standard output; NULL: none                                  */
     const char *trace;     /* file of a Chrome trace; NULL: none                                                    */
     uint32_t console;      /* 1: progress on standard error, paths of what was written on standard output           */

@@ -1,12 +1,60 @@
-/* avif_io.c - reads AVIF files with libavif: see picture_io.h. All frames of a sequence are read. Pictures of more than
+/* avif_io.c - reads AVIF files with libavif, which is opened with the first of them: it brings twenty megabytes of
+ * encoders along. See picture_io.h. All frames of a sequence are read. Pictures of more than
  * 8 bits become 16. They are turned as their properties irot and imir say; an EXIF block's orientation does not count
  * beside those (MIAF, ISO/IEC 23000-22).
  */
 #include "picture_io.h"
 
 #include <avif/avif.h>
+#include <dlfcn.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* The one whose structs the header describes. */
+#if AVIF_VERSION >= 1000000
+#define LIBRARY "libavif.so.16"
+#else
+#define LIBRARY "libavif.so.15"
+#endif
+
+#define CALLS(X)                                                                                                       \
+    X(avifDecoderCreate)                                                                                               \
+    X(avifDecoderDestroy)                                                                                              \
+    X(avifDecoderNextImage)                                                                                            \
+    X(avifDecoderParse)                                                                                                \
+    X(avifDecoderSetIOMemory)                                                                                          \
+    X(avifImageYUVToRGB)                                                                                               \
+    X(avifRGBImageSetDefaults)                                                                                         \
+    X(avifResultToString)
+#define MEMBER(name) __typeof__(name) *name;
+static struct {
+    CALLS(MEMBER)
+} lib;
+static pthread_once_t opening = PTHREAD_ONCE_INIT;
+static char why_not[160]; /* "": it is open */
+
+static void *find(void *library, const char *name)
+{
+    void *found = dlsym(library, name);
+    if (!found) snprintf(why_not, sizeof why_not, LIBRARY " has no %s", name);
+    return found;
+}
+
+static void open_library(void)
+{
+    void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+    if (!library) {
+        snprintf(why_not, sizeof why_not, "libavif reads AVIF, and " LIBRARY " cannot be opened; install it");
+        return;
+    }
+#define FIND(name)                                                                                                     \
+    {                                                                                                                  \
+        void *found = find(library, #name);                                                                            \
+        memcpy(&lib.name, &found, sizeof found);                                                                       \
+    }
+    CALLS(FIND)
+}
 
 static int fail(picture_fault *fault, kiln_status status, const char *why)
 {
@@ -17,7 +65,7 @@ static int fail(picture_fault *fault, kiln_status status, const char *why)
 
 static int failed(picture_fault *fault, avifResult result)
 {
-    return fail(fault, result == AVIF_RESULT_OUT_OF_MEMORY ? KILN_ERR_NOMEM : KILN_OK, avifResultToString(result));
+    return fail(fault, result == AVIF_RESULT_OUT_OF_MEMORY ? KILN_ERR_NOMEM : KILN_OK, lib.avifResultToString(result));
 }
 
 /* Refused for its size before anything is taken for it. */
@@ -38,12 +86,12 @@ static int convert(const avifDecoder *d, const picture *out, int64_t i, picture_
     avifRGBImage rgb;
     if (d->image->width != (uint32_t)out->width || d->image->height != (uint32_t)out->height)
         return fail(fault, KILN_OK, "its frames have different sizes");
-    avifRGBImageSetDefaults(&rgb, d->image);
+    lib.avifRGBImageSetDefaults(&rgb, d->image);
     rgb.format = out->channels == 4 ? AVIF_RGB_FORMAT_RGBA : AVIF_RGB_FORMAT_RGB;
     rgb.depth = (uint32_t)out->depth;
     rgb.rowBytes = (uint32_t)(out->width * out->channels * out->depth / 8);
     rgb.pixels = out->pixels + (size_t)i * rgb.rowBytes * (size_t)out->height;
-    avifResult result = avifImageYUVToRGB(d->image, &rgb);
+    avifResult result = lib.avifImageYUVToRGB(d->image, &rgb);
     return result == AVIF_RESULT_OK ? 1 : failed(fault, result);
 }
 
@@ -62,7 +110,7 @@ static int turn(const avifImage *image, picture *out)
 
 static int decode(const kiln_call *c, avifDecoder *d, picture *out, picture_fault *fault)
 {
-    avifResult result = avifDecoderParse(d);
+    avifResult result = lib.avifDecoderParse(d);
     if (result != AVIF_RESULT_OK) return failed(fault, result);
     if (!check_size(d, fault)) return 0;
     out->width = d->image->width, out->height = d->image->height, out->frames = d->imageCount;
@@ -74,7 +122,7 @@ static int decode(const kiln_call *c, avifDecoder *d, picture *out, picture_faul
     for (int64_t i = 0; i < out->frames; i++) {
         kiln_status status = c->host->progress(c->ctx, (uint64_t)i, (uint64_t)out->frames, "reading");
         if (status != KILN_OK) return fail(fault, status, "stopped");
-        if ((result = avifDecoderNextImage(d)) != AVIF_RESULT_OK) return failed(fault, result);
+        if ((result = lib.avifDecoderNextImage(d)) != AVIF_RESULT_OK) return failed(fault, result);
         if (!convert(d, out, i, fault)) return 0;
     }
     return turn(d->image, out) ? 1 : fail(fault, KILN_ERR_NOMEM, "out of memory");
@@ -83,16 +131,18 @@ static int decode(const kiln_call *c, avifDecoder *d, picture *out, picture_faul
 int avif_decode(const kiln_call *c, FILE *f, picture *out, picture_fault *fault)
 {
     size_t n;
+    pthread_once(&opening, open_library);
+    if (why_not[0]) return fail(fault, KILN_ERR_UNSUPPORTED, why_not);
     uint8_t *data = picture_file(f, &n, fault);
-    avifDecoder *d = data ? avifDecoderCreate() : NULL;
+    avifDecoder *d = data ? lib.avifDecoderCreate() : NULL;
     int ok = d != NULL;
     if (ok) {
         d->maxThreads = 1;
         d->ignoreExif = d->ignoreXMP = AVIF_TRUE;
         d->imageSizeLimit = PICTURE_PIXELS_MAX;
-        ok = avifDecoderSetIOMemory(d, data, n) == AVIF_RESULT_OK && decode(c, d, out, fault);
+        ok = lib.avifDecoderSetIOMemory(d, data, n) == AVIF_RESULT_OK && decode(c, d, out, fault);
     }
-    if (d) avifDecoderDestroy(d);
+    if (d) lib.avifDecoderDestroy(d);
     free(data);
     return ok;
 }

@@ -1,1 +1,1 @@
-libs_image := -lpng -ljpeg -lwebp -lwebpdemux -lwebpmux -lavif -lz
+libs_image := -lpng -ljpeg -lwebp -lwebpdemux -lwebpmux -lz

@@ -29,7 +29,7 @@ expect a_plugin_that_does_not_load_is_said 0 "text.so was not loaded" "$kiln" ch
 expect a_folder_without_plugins_is_said 0 "the plugin folder '$work/no_plugins' holds no .so file" "$kiln" check "$work/flow.yaml" --plugins "$work/no_plugins"
 
 # ---- options that would do nothing
-expect a_sheet_is_a_png 2 "give a name that ends in .png" flow --over width=16,24 --sheet "$work/x.jpg"
+expect a_sheet_is_a_picture 2 "its ending decides what is written: .png, .jpg or .webp" flow --over width=16,24 --sheet "$work/x.gif"
 check before_anything_ran [ ! -e "$work/out" ]
 expect quiet_and_verbose 2 "which?" flow -v
 expect two_ways_of_looking 2 "which?" flow --explain --dry-run

@@ -80,6 +80,8 @@ expect sweep_failing_row_is_partly_done 3 "row 2 (load.image=broken.png): node '
 check sweep_failing_row_siblings_done [ "$(ls "$work"/f/*.png | wc -l)" = 2 ]
 check sweep_failing_row_in_the_manifest grep -q '"row": 2,.*"status": "failed".*"error": "node' "$work/f/manifest.jsonl"
 check sweep_failing_row_sheet [ -s "$work/f.png" ]
+expect sweep_sheet_as_a_jpeg 3 "" "$kiln" run "$work/load.yaml" --no-cache --over load.image=good.png,broken.png,other.png --out "$work/f" --again --sheet "$work/f.jpg"
+check it_is_a_jpeg [ "$(head -c 2 "$work/f.jpg" | od -An -tx1 | tr -d ' ')" = ffd8 ]
 expect sweep_failed_rows_are_tried_again 3 "2 done before" "$kiln" run "$work/load.yaml" --no-cache --over load.image=good.png,broken.png,other.png --out "$work/f"
 expect sweep_all_rows_failed 1 "" "$kiln" run "$work/load.yaml" --no-cache --over load.image=broken.png --out "$work/f2"
 expect sweep_fail_fast 3 "left" "$kiln" run "$work/load.yaml" --no-cache --fail-fast --jobs 1 --over load.image=good.png,broken.png,other.png --out "$work/f3"
