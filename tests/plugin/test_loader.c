@@ -75,7 +75,7 @@ static const struct {
 } ways[] = {
     {"magic", "magic number; declare it with KILN_PLUGIN"},
     {"major", "version 2 of the plugin contract, this kiln has 1; rebuild it"},
-    {"minor", "needs version 1.1 of the plugin contract, this kiln has 1.0; get a newer kiln"},
+    {"minor", "needs version 1.2 of the plugin contract, this kiln has 1.1; get a newer kiln"},
     {"short_plugin", "the table says it is 16 bytes"},
     {"short_node", "set .size = sizeof"},
     {"no_symbol", "exports no kiln_plugin_v1"},
