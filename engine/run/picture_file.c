@@ -40,7 +40,8 @@ static kiln_status make_room(rgb_picture *out, size_t width, size_t height, int 
     if (!width || !height || width > PICTURE_SIDE_MAX || height > PICTURE_SIDE_MAX)
         return error_set(e, KILN_ERR_INVALID, "larger than %d pixels a side", PICTURE_SIDE_MAX);
     *out = (rgb_picture){.width = width, .height = height};
-    if (with_pixels && !(out->rgb = mem_alloc(width * height * 3))) return error_set(e, KILN_ERR_NOMEM, "out of memory");
+    if (with_pixels && !(out->rgb = mem_alloc(width * height * 3)))
+        return error_set(e, KILN_ERR_NOMEM, "out of memory");
     return KILN_OK;
 }
 
@@ -105,7 +106,7 @@ kiln_status picture_file_read(const char *path, const uint8_t behind[3], int wit
     kiln_status status = size > 12 && memcmp(data, "RIFF", 4) == 0 && memcmp(data + 8, "WEBP", 4) == 0
                              ? read_webp(&s, out, e)
                          : size > 2 && memcmp(data, "\xff\xd8", 2) == 0 ? read_jpeg(&s, out, e)
-                                                                       : read_png(&s, out, e);
+                                                                        : read_png(&s, out, e);
     if (status != KILN_OK) mem_free(out->rgb), out->rgb = NULL;
     mem_free(data);
     return status;
@@ -151,8 +152,8 @@ static kiln_status write_webp(const char *path, const rgb_picture *p, error *e)
 {
     uint8_t *bytes = NULL;
     if (p->width > WEBP_MAX_DIMENSION || p->height > WEBP_MAX_DIMENSION)
-        return error_set(e, KILN_ERR_INVALID, "%s: %zu x %zu pixels, and a WebP has at most %d a side; name a .png", path,
-                         p->width, p->height, WEBP_MAX_DIMENSION);
+        return error_set(e, KILN_ERR_INVALID, "%s: %zu x %zu pixels, and a WebP has at most %d a side; name a .png",
+                         path, p->width, p->height, WEBP_MAX_DIMENSION);
     size_t size = WebPEncodeLosslessRGB(p->rgb, (int)p->width, (int)p->height, (int)p->width * 3, &bytes);
     kiln_status status = size ? file_write_whole(path, bytes, size, e)
                               : error_set(e, KILN_ERR_NOMEM, "%s: out of memory for a WebP", path);

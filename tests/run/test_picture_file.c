@@ -155,7 +155,8 @@ static void test_too_large(void)
     CHECK_STR(e.message, "larger than 16384 pixels a side");
     rgb_picture wide = {16384, 1, calloc(16384, 3)};
     e = (error){0};
-    CHECK(wide.rgb && picture_file_write(in_folder("w.webp"), &wide, &e) != KILN_OK && !file_exists(in_folder("w.webp")));
+    CHECK(wide.rgb && picture_file_write(in_folder("w.webp"), &wide, &e) != KILN_OK &&
+          !file_exists(in_folder("w.webp")));
     CHECK(strstr(e.message, "at most 16383 a side; name a .png"));
     free(wide.rgb);
 }
