@@ -35,7 +35,7 @@ typedef struct {
     int with_pixels;
 } source_file;
 
-static kiln_status make_room(rgb_picture *out, size_t width, size_t height, int with_pixels, error *e)
+static kiln_status take_pixels(rgb_picture *out, size_t width, size_t height, int with_pixels, error *e)
 {
     if (!width || !height || width > PICTURE_SIDE_MAX || height > PICTURE_SIDE_MAX)
         return error_set(e, KILN_ERR_INVALID, "larger than %d pixels a side", PICTURE_SIDE_MAX);
@@ -56,7 +56,7 @@ static kiln_status read_png(const source_file *s, rgb_picture *out, error *e)
     png_color behind = {.red = s->behind[0], .green = s->behind[1], .blue = s->behind[2]};
     if (!png_image_begin_read_from_memory(&image, s->data, s->size)) return damaged("PNG", image.message, e);
     image.format = PNG_FORMAT_RGB;
-    kiln_status status = make_room(out, image.width, image.height, s->with_pixels, e);
+    kiln_status status = take_pixels(out, image.width, image.height, s->with_pixels, e);
     if (status == KILN_OK && s->with_pixels && !png_image_finish_read(&image, &behind, out->rgb, 0, NULL))
         status = damaged("PNG", image.message, e);
     png_image_free(&image);
@@ -71,7 +71,7 @@ static kiln_status read_jpeg(const source_file *s, rgb_picture *out, error *e)
     kiln_status status = KILN_OK;
     if (tjDecompressHeader3(j, s->data, s->size, &w, &h, &sampling, &space) != 0)
         status = damaged("JPEG", tjGetErrorStr2(j), e);
-    if (status == KILN_OK) status = make_room(out, (size_t)w, (size_t)h, s->with_pixels, e);
+    if (status == KILN_OK) status = take_pixels(out, (size_t)w, (size_t)h, s->with_pixels, e);
     if (status == KILN_OK && s->with_pixels && tjDecompress2(j, s->data, s->size, out->rgb, w, 0, h, TJPF_RGB, 0) != 0)
         status = damaged("JPEG", tjGetErrorStr2(j), e);
     tjDestroy(j);
@@ -82,7 +82,7 @@ static kiln_status read_webp(const source_file *s, rgb_picture *out, error *e)
 {
     WebPBitstreamFeatures f;
     if (WebPGetFeatures(s->data, s->size, &f) != VP8_STATUS_OK) return damaged("WebP", "its header", e);
-    TRY(make_room(out, (size_t)f.width, (size_t)f.height, s->with_pixels, e));
+    TRY(take_pixels(out, (size_t)f.width, (size_t)f.height, s->with_pixels, e));
     if (!s->with_pixels) return KILN_OK;
     int w, h;
     uint8_t *rgba = WebPDecodeRGBA(s->data, s->size, &w, &h);
