@@ -56,6 +56,7 @@ static kiln_status read_png(const source_file *s, rgb_picture *out, error *e)
     png_color behind = {.red = s->behind[0], .green = s->behind[1], .blue = s->behind[2]};
     if (!png_image_begin_read_from_memory(&image, s->data, s->size)) return damaged("PNG", image.message, e);
     image.format = PNG_FORMAT_RGB;
+    image.flags |= PNG_IMAGE_FLAG_16BIT_sRGB; /* or 16 bits are taken for light */
     kiln_status status = take_pixels(out, image.width, image.height, s->with_pixels, e);
     if (status == KILN_OK && s->with_pixels && !png_image_finish_read(&image, &behind, out->rgb, 0, NULL))
         status = damaged("PNG", image.message, e);

@@ -5,6 +5,7 @@
 #include "harness.h"
 #include "run/picture_file.h"
 
+#include <png.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,6 +109,30 @@ static void test_transparent_webp(void)
     mem_free(p.rgb);
 }
 
+/* 16 bits a channel, as SaveImageAdvanced writes it: sRGB numbers like those of 8 bits, and not light. */
+static void test_sixteen_bits(void)
+{
+    error e = {0};
+    rgb_picture p;
+    uint8_t row[W * 6];
+    FILE *f = fopen(in_folder("deep.png"), "wb");
+    png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, NULL, NULL, NULL);
+    png_infop info = png_create_info_struct(png);
+    REQUIRE(f && png && info);
+    for (size_t i = 0; i < sizeof row; i++) row[i] = (uint8_t)(i / 2 % 3 * 90 + 10);
+    png_init_io(png, f);
+    png_set_IHDR(png, info, W, H, 16, PNG_COLOR_TYPE_RGB, PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT,
+                 PNG_FILTER_TYPE_DEFAULT);
+    png_write_info(png, info);
+    for (int y = 0; y < H; y++) png_write_row(png, row);
+    png_write_end(png, NULL);
+    png_destroy_write_struct(&png, &info);
+    REQUIRE(fclose(f) == 0);
+    REQUIRE(picture_file_read(in_folder("deep.png"), white, 1, &p, &e) == KILN_OK);
+    CHECK_MSG(memcmp(p.rgb, (uint8_t[]){10, 100, 190}, 3) == 0, "%d %d %d", p.rgb[0], p.rgb[1], p.rgb[2]);
+    mem_free(p.rgb);
+}
+
 /* Every file cut at every byte: refused, or read whole where what is missing says nothing. */
 static void test_damaged(void)
 {
@@ -163,7 +188,7 @@ static void test_too_large(void)
 
 int main(int argc, char **argv)
 {
-    static const test_case cases[] = {CASE(test_round_trips), CASE(test_endings), CASE(test_transparent_webp),
-                                      CASE(test_damaged), CASE(test_too_large)};
+    static const test_case cases[] = {CASE(test_round_trips),  CASE(test_endings), CASE(test_transparent_webp),
+                                      CASE(test_sixteen_bits), CASE(test_damaged), CASE(test_too_large)};
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }
