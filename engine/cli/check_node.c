@@ -3,15 +3,16 @@
  * Each way of filling the parameters is run twice with memory poisoned differently: what a PURE node makes must be the
  * same. Tensors lie against unreadable pages and inputs are read-only, so a write outside is a fault, which the handler
  * names. Then the node is cancelled at each of its ticks, and each allocation fails once. Not tried: nodes that need a
- * model or a file.
+ * model or a file that is not given.
  */
 #include "cli/check_node.h"
 
 #include "backend/runtime.h"
 #include "base/memory_alloc.h"
 #include "base/memory_guard.h"
-#include "base/print.h"
+#include "base/str.h"
 #include "cli/sample_values.h"
+#include "param/param_text.h"
 #include "param/subgraph.h"
 #include "plugin/abilities.h"
 #include "plugin/ctx.h"
@@ -24,17 +25,20 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { TICKS_TRIED = 16, ALLOCATIONS_TRIED = 48, IN_MAX = 256, OUR_REFERENCES = 9 };
+enum { TICKS_TRIED = 16, IN_MAX = 256, OUR_REFERENCES = 9 };
+enum { RANDOM = 1 << 20 }; /* ways from here on are parameters drawn by a seed */
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
 enum { SLOW_MS = 1000 };
 #else
 enum { SLOW_MS = 100 };
 #endif
+enum { RANDOM_MS = 300 }; /* of processor time, unless so many sets are asked for */
 
 typedef struct {
     const kiln_node *type;
-    const char *folder;
-    FILE *to;
+    const check_context *of;
+    kiln_param_table table;
+    made_values *made;
     runtime *rt;
     check_counts counts;
 } bench;
@@ -54,24 +58,16 @@ typedef struct {
     error failure;
     digest made; /* of all outputs, when status is KILN_OK */
     int64_t ticks, ticks_after, longest_ms, allocations;
-    int missing, wrong_type, not_finite, wrote_input, moved_floats, leaked, dropped;
+    int missing, wrong_type, not_finite, not_kept, wrote_input, moved_floats, leaked, dropped;
     char detail[300];
 } outcome;
 
 __attribute__((format(printf, 4, 5))) static void verdict(bench *b, int ok, const char *test, const char *fmt, ...)
 {
     va_list args;
-    if (ok) {
-        b->counts.passed++;
-        return;
-    }
-    b->counts.failed++;
-    print_text(b->to, "  FAIL %-14s ", test);
     va_start(args, fmt);
-    print_textv(b->to, fmt, args);
+    check_foundv(&b->counts, ok, test, fmt, args);
     va_end(args);
-    print_raw(b->to, "\n");
-    fflush(b->to);
 }
 
 /* ---- the host a tried node sees ---- */
@@ -164,11 +160,10 @@ static void on_fault(int signal_number, siginfo_t *info, void *context)
         [GUARD_AFTER] = "used memory past the end of a tensor or scratch block",
         [GUARD_READ_ONLY] = "wrote to one of its inputs, which are read-only",
     };
-    char line[400];
+    check_counts lost = {0};
     (void)context;
-    int n = snprintf(line, sizeof line, "  FAIL %-14s %s (SIG%s) %s\n", "memory", what[mem_guard_place(info->si_addr)],
-                     sigabbrev_np(signal_number), doing);
-    if (n > 0 && write(STDOUT_FILENO, line, (size_t)n) < 0) _exit(2);
+    check_found(&lost, 0, "memory", "%s (SIG%s) %s", what[mem_guard_place(info->si_addr)], sigabbrev_np(signal_number),
+                doing);
     _exit(1);
 }
 
@@ -186,6 +181,7 @@ static void watch_faults(void)
 typedef struct {
     kiln_value *in[IN_MAX];
     digest before[IN_MAX];
+    uint32_t refs[IN_MAX]; /* before the call */
     size_t alive;
 } prepared;
 
@@ -197,11 +193,12 @@ static int prepare(const bench *b, prepared *p)
     p->alive = mem_guard_alive();
     for (uint32_t i = 0; i < b->type->n_in; i++) {
         const kiln_port *port = &b->type->in[i];
-        if (!sample_known(port)) continue; /* optional, or check_node_needs() would have said so */
-        p->in[i] = sample_value(port);
+        p->in[i] = sample_known(port) ? sample_value(port) : made_value(b->made, port);
+        if (!p->in[i] && port->flags & KILN_PORT_OPTIONAL) continue; /* check_node_needs() has said so of others */
         if (!p->in[i] || value_digest(p->in[i], &p->before[i], NULL) != KILN_OK) return 0;
         for (int k = 1; k < OUR_REFERENCES; k++)
             value_ref(p->in[i]); /* what a node wrongly lets go is not freed under us */
+        p->refs[i] = value_refs(p->in[i]);
         sample_tensors(p->in[i], lock_tensor, &(int){0});
     }
     return 1;
@@ -213,11 +210,11 @@ static void look_at_inputs(const bench *b, prepared *p, outcome *o)
     for (uint32_t i = 0; i < b->type->n_in; i++) {
         if (!p->in[i]) continue;
         if (value_digest(p->in[i], &after, NULL) != KILN_OK || !digest_equal(after, p->before[i])) o->wrote_input = 1;
-        uint32_t refs = value_refs(p->in[i]);
-        if (refs != OUR_REFERENCES) {
-            o->leaked |= refs > OUR_REFERENCES, o->dropped |= refs < OUR_REFERENCES;
+        const uint32_t refs = value_refs(p->in[i]), were = p->refs[i];
+        if (refs != were) {
+            o->leaked |= refs > were, o->dropped |= refs < were;
             snprintf(o->detail, sizeof o->detail, "input '%s' ends with %d references too %s", b->type->in[i].name,
-                     abs((int)refs - OUR_REFERENCES), refs > OUR_REFERENCES ? "many" : "few");
+                     abs((int)refs - (int)were), refs > were ? "many" : "few");
         }
         for (uint32_t k = 0; k < refs && k < OUR_REFERENCES; k++) value_unref(p->in[i]);
     }
@@ -226,6 +223,28 @@ static void look_at_inputs(const bench *b, prepared *p, outcome *o)
         snprintf(o->detail, sizeof o->detail, "%zu tensors it made were neither handed over nor let go",
                  mem_guard_alive() - p->alive);
     }
+}
+
+/* An object whose type has a stored form: into plain data and back, and again. */
+static void look_at_stored(const kiln_value *v, const char *name, outcome *o)
+{
+    const kiln_stored_type *t = value_kind(v) == KILN_V_OBJECT ? stored_type_find(value_api.object_type(v)) : NULL;
+    error why = {0};
+    digest one, two;
+    if (!t) return;
+    kiln_value *plain = stored_type_to_plain(t, v, &why), *again = NULL, *object = NULL;
+    if (!plain) return; /* this one is not kept, which it may say */
+    value_publish(plain);
+    if ((object = stored_type_from_plain(t, plain, &why))) again = stored_type_to_plain(t, object, &why);
+    if (!again || value_digest(plain, &one, &why) != KILN_OK || value_digest(again, &two, &why) != KILN_OK) {
+        o->not_kept = 1;
+        snprintf(o->detail, sizeof o->detail, "output '%s' becomes plain data and does not come back: %.200s", name,
+                 why.message[0] ? why.message : "without a message");
+    } else if (!digest_equal(one, two)) {
+        o->not_kept = 1;
+        snprintf(o->detail, sizeof o->detail, "output '%s' comes back from its plain data as something else", name);
+    }
+    value_unref(again), value_unref(object), value_unref(plain);
 }
 
 static void look_at_outputs(const bench *b, kiln_value **out, outcome *o)
@@ -245,9 +264,18 @@ static void look_at_outputs(const bench *b, kiln_value **out, outcome *o)
             hash_digest(h, d);
         }
         if (out[i] && value_has_nonfinite(out[i])) o->not_finite = 1;
+        if (out[i]) look_at_stored(out[i], name, o);
     }
     if (h) o->made = hasher_digest(h);
     hasher_free(h);
+}
+
+/* The parameters of a way, and what the user set. */
+static int fill(const bench *b, size_t way, arena *memory, void *params)
+{
+    int done = way < RANDOM ? sample_params(&b->table, way, memory, params)
+                            : sample_random_params(&b->table, way - RANDOM, memory, params);
+    return done && made_settings(b->of->setting, b->of->n_setting, &b->table, memory, params);
 }
 
 /* fail_at: which allocation inside the node fails, < 0 for none. */
@@ -259,10 +287,10 @@ static outcome call_once(bench *b, size_t way, unsigned char poison, int64_t can
     kiln_host host = tried_host();
     kiln_value *out[IN_MAX] = {0};
     void *instance = NULL, *params = calloc(1, b->type->params_size + 1);
-    trial t = {.cancel_at = cancel_at, .poison = poison, .output = {.path = b->folder}};
+    trial t = {.cancel_at = cancel_at, .poison = poison, .output = {.path = b->of->folder}};
     t.env = (call_environment){.runtime = b->rt, .output = &t.output, .cancelled = is_cancelled, .arg = &t};
     t.ctx = (kiln_ctx){.env = &t.env, .node_name = "tried", .node_type = b->type->type, .plugin = "tried"};
-    int ready = params && sample_params(b->type, way, &memory, params);
+    int ready = params && fill(b, way, &memory, params);
     mem_guard(1, poison);
     kiln_call c = {
         .size = sizeof c, .device = KILN_CPU, .host = &host, .ctx = &t.ctx, .params = params, .in = p.in, .out = out};
@@ -313,6 +341,7 @@ static void judge_call(bench *b, const outcome *o, const char *when)
     verdict(b, !o->missing, "output", "said it succeeded but did not set %s %s", o->detail, when);
     verdict(b, !o->wrong_type, "output", "%s %s", o->detail, when);
     verdict(b, !o->not_finite, "finite", "made a NaN or infinity from finite inputs %s", when);
+    verdict(b, !o->not_kept, "round-trip", "%s %s", o->detail, when);
     verdict(b, !o->wrote_input, "read-only", "changed one of its inputs %s", when);
     verdict(b, !o->moved_floats, "float-mode", "changed the floating-point mode %s", when);
     verdict(b, !o->leaked, "references", "kept a reference %s: %s", when, o->detail);
@@ -326,7 +355,7 @@ static void try_way(bench *b, size_t way)
 {
     static char when[200];
     char name[160];
-    snprintf(when, sizeof when, "%s", sample_way_name(b->type, way, name));
+    snprintf(when, sizeof when, "%s", sample_way_name(&b->table, way, name));
     doing = when;
     outcome one = call_once(b, way, 0x11, -1, -1);
     judge_call(b, &one, when);
@@ -337,6 +366,55 @@ static void try_way(bench *b, size_t way)
     if (b->type->flags & KILN_NODE_PURE && one.status == KILN_OK && two.status == KILN_OK)
         verdict(b, digest_equal(one.made, two.made), "pure",
                 "is declared PURE but made other bytes the second time %s (or left a part unwritten)", when);
+}
+
+/* Parameters anywhere in their ranges. */
+static void try_random(bench *b)
+{
+    int64_t end = now_ms() + RANDOM_MS;
+    for (uint64_t i = 0; b->table.n_param && (i < b->of->sets || (!b->of->sets && now_ms() < end)); i++) {
+        static char when[600];
+        arena memory = {0};
+        str said = {0};
+        void *params = arena_alloc(&memory, b->table.params_size + 1);
+        if (!params || !fill(b, RANDOM + i, &memory, params)) {
+            arena_free(&memory);
+            continue;
+        }
+        str_append(&said, "with");
+        for (uint32_t k = 0; k < b->table.n_param; k++) {
+            const kiln_param *p = param_row(&b->table, k);
+            param_value v = param_get(p, params);
+            str_printf(&said, " %s=", p->name);
+            param_value_text(&v, &said);
+        }
+        snprintf(when, sizeof when, "%.599s", said.failed ? "with parameters drawn at random" : str_text(&said));
+        str_free(&said);
+        arena_free(&memory);
+        doing = when;
+        outcome o = call_once(b, RANDOM + i, (unsigned char)(i | 1), -1, -1);
+        judge_call(b, &o, when);
+    }
+}
+
+/* Other numbers of threads make the same bytes. */
+static void try_threads(bench *b, const outcome *alone)
+{
+    error e = {0};
+    runtime *one = b->rt,
+            *more = runtime_new(
+                &(runtime_setting){.backend = backend_find("reference"), .threads = 3, .precision = KILN_F32}, &e);
+    doing = "with three threads";
+    if (!more) return;
+    b->rt = more;
+    outcome o = call_once(b, 0, 0x55, -1, -1);
+    b->rt = one;
+    runtime_free(more);
+    verdict(b, o.status == alone->status, "threads", "ended with %s with one thread, and with %s with three",
+            status_name(alone->status), status_name(o.status));
+    if (b->type->flags & KILN_NODE_PURE && o.status == KILN_OK && alone->status == KILN_OK)
+        verdict(b, digest_equal(o.made, alone->made), "threads",
+                "is declared PURE but made other bytes with three threads than with one");
 }
 
 static void try_cancel(bench *b, const outcome *whole)
@@ -355,7 +433,7 @@ static void try_cancel(bench *b, const outcome *whole)
 
 static void try_no_memory(bench *b, const outcome *whole)
 {
-    for (int64_t k = 0; k < whole->allocations && k < ALLOCATIONS_TRIED; k++) {
+    for (int64_t k = 0; k < whole->allocations; k++) {
         static char when[80];
         snprintf(when, sizeof when, "when allocation %lld of %lld failed", (long long)k + 1,
                  (long long)whole->allocations);
@@ -374,13 +452,13 @@ static void try_no_memory(bench *b, const outcome *whole)
 static void try_expand(bench *b)
 {
     char name[160];
-    for (size_t way = 0; way < 2 * sample_ways(b->type); way++) {
+    for (size_t way = 0; way < 2 * sample_ways(&b->table); way++) {
         arena memory = {0};
         error said = {0}, why = {0};
         kiln_graph made;
         void *params = arena_alloc(&memory, b->type->params_size + 1);
         uint32_t *wires = arena_alloc(&memory, (b->type->n_in + 1u) * sizeof *wires);
-        int ready = params && wires && sample_params(b->type, way / 2, &memory, params);
+        int ready = params && wires && fill(b, way / 2, &memory, params);
         for (uint32_t i = 0; ready && i < b->type->n_in; i++)
             wires[i] = !(b->type->in[i].flags & KILN_PORT_OPTIONAL) || way % 2;
         if (!ready || subgraph_init(&made, b->type, wires, &memory, &said) != KILN_OK) {
@@ -388,7 +466,7 @@ static void try_expand(bench *b)
             continue;
         }
         kiln_status status = ctx_expand("tried", "tried", b->type, params, &made, &why);
-        const char *when = sample_way_name(b->type, way / 2, name);
+        const char *when = sample_way_name(&b->table, way / 2, name);
         verdict(b, status == KILN_OK || status == KILN_ERR_INVALID, "expand", "%s %s", why.message, when);
         for (uint32_t i = 0; status == KILN_OK && i < b->type->n_out; i++)
             verdict(b, made.output[i].output != NULL, "expand", "does not say what output '%s' is %s",
@@ -400,42 +478,51 @@ static void try_expand(bench *b)
 /* wants() before anything is there: it names lazy inputs alone. */
 static void try_wants(bench *b)
 {
-    for (size_t way = 0; b->type->wants && way < sample_ways(b->type); way++) {
+    for (size_t way = 0; b->type->wants && way < sample_ways(&b->table); way++) {
         arena memory = {0};
         error why = {0};
         uint64_t wanted;
         char name[160];
         void *params = arena_alloc(&memory, b->type->params_size + 1);
-        if (params && sample_params(b->type, way, &memory, params)) {
+        if (params && fill(b, way, &memory, params)) {
             kiln_status status = ctx_wants(NULL, "tried", "tried", b->type, params, NULL, &wanted, &why);
             verdict(b, status == KILN_OK || status == KILN_ERR_INVALID, "wants", "%s %s", why.message,
-                    sample_way_name(b->type, way, name));
+                    sample_way_name(&b->table, way, name));
         }
         arena_free(&memory);
     }
 }
 
-const char *check_node_needs(const kiln_node *n, char why[256])
+static int is_set(const check_context *of, const char *name)
+{
+    for (size_t i = 0; i < of->n_setting; i++)
+        if (strcmp(of->setting[i].name, name) == 0) return 1;
+    return 0;
+}
+
+const char *check_node_needs(const check_context *of, const kiln_node *n, char why[256])
 {
     if (n->expand) return NULL;
     for (uint32_t i = 0; i < n->n_in; i++)
-        if (!sample_known(&n->in[i]) && !(n->in[i].flags & KILN_PORT_OPTIONAL)) {
+        if (!sample_known(&n->in[i]) && !(n->in[i].flags & KILN_PORT_OPTIONAL) && !made_can(of, n->in[i].type)) {
             snprintf(why, 256, "its input '%s' takes a %s, which only a workflow can bring", n->in[i].name,
                      n->in[i].type);
             return why;
         }
     for (uint32_t i = 0; i < n->n_param; i++)
-        if (n->param[i].type == KILN_P_FILE) {
-            snprintf(why, 256, "its parameter '%s' names a file", n->param[i].name);
+        if (n->param[i].type == KILN_P_FILE && !is_set(of, n->param[i].name)) {
+            snprintf(why, 256, "its parameter '%s' names a file; --set %s=FILE gives one", n->param[i].name,
+                     n->param[i].name);
             return why;
         }
     return NULL;
 }
 
-check_counts check_node(const node_info *n, const char *folder, FILE *to)
+check_counts check_node(const check_context *of, const node_info *n)
 {
     error e = {0};
-    bench b = {.type = n->node, .folder = folder, .to = to};
+    made_values made = {.of = of};
+    bench b = {.type = n->node, .of = of, .table = sample_table(n->node), .made = &made};
     b.rt =
         runtime_new(&(runtime_setting){.backend = backend_find("reference"), .threads = 1, .precision = KILN_F32}, &e);
     verdict(&b, b.rt != NULL, "runtime", "%s", e.message);
@@ -446,15 +533,20 @@ check_counts check_node(const node_info *n, const char *folder, FILE *to)
         runtime_free(b.rt);
         return b.counts;
     }
+    for (uint32_t i = 0; i < b.type->n_in; i++) /* where none can be made, the input stays empty or the run fails */
+        if (!sample_known(&b.type->in[i])) made_make(&made, b.rt, b.type->in[i].type);
     try_wants(&b);
     outcome warm = call_once(&b, 0, 0x22, -1, -1); /* what it makes once and keeps is made now */
     mem_guard_damaged();
-    for (size_t way = 0; way < sample_ways(b.type); way++) try_way(&b, way);
+    for (size_t way = 0; way < sample_ways(&b.table); way++) try_way(&b, way);
     if (warm.status == KILN_OK) {
         outcome whole = call_once(&b, 0, 0x22, -1, -1);
+        try_threads(&b, &whole);
         try_cancel(&b, &whole);
         try_no_memory(&b, &whole);
     }
+    try_random(&b);
+    made_free(&made);
     runtime_free(b.rt);
     return b.counts;
 }

@@ -2,18 +2,23 @@
 #ifndef KILN_CLI_CHECK_NODE_H
 #define KILN_CLI_CHECK_NODE_H
 
+#include "cli/check_report.h"
+#include "cli/made_values.h"
 #include "plugin/catalog.h"
 
-#include <stdio.h>
-
-typedef struct {
-    size_t passed, failed;
-} check_counts;
+/* What nodes are tried with, the same for all of a plugin. */
+typedef struct check_context {
+    const catalog *plugins;
+    const plugin_info *plugin; /* whose nodes may make inputs for others */
+    const char *folder;        /* where an output node may write */
+    const check_setting *setting;
+    size_t n_setting;
+    uint64_t sets; /* of parameters drawn at random */
+} check_context;
 
 /* NULL, or why the node cannot be tried without a workflow ("its input 'model' takes a MODEL, ..."). Text in `why`. */
-const char *check_node_needs(const kiln_node *n, char why[256]);
+const char *check_node_needs(const check_context *of, const kiln_node *n, char why[256]);
 
-/* Prints "FAIL test: what" lines. `folder`: where an output node may write. */
-check_counts check_node(const node_info *n, const char *folder, FILE *to);
+check_counts check_node(const check_context *of, const node_info *n);
 
 #endif

@@ -20,7 +20,6 @@ static const unsigned char poison = 0xFF, guard = 0xA5; /* poison as floats: NaN
 typedef struct {
     const kiln_op_kind *kind;
     const kiln_op_example *example;
-    FILE *to;
     const check_device *on; /* NULL: the processor alone */
     check_counts counts;
     recording r;
@@ -40,9 +39,7 @@ __attribute__((format(printf, 3, 4))) static int failed(check *c, const char *te
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    print_text(c->to, "  FAIL %-14s %s: %s\n", test, c->example ? c->example->name : "", text);
-    c->counts.failed++;
-    return 0;
+    return check_found(&c->counts, 0, test, "%s: %s", c->example ? c->example->name : "", text);
 }
 
 static const kiln_op_example *example_at(const kiln_op_kind *k, uint32_t i)
@@ -390,9 +387,9 @@ static int example_is_sound(check *c)
     return 1;
 }
 
-check_counts check_op(const kiln_op_kind *kind, const check_device *on, FILE *to)
+check_counts check_op(const kiln_op_kind *kind, const check_device *on)
 {
-    check c = {.kind = kind, .on = on, .to = to};
+    check c = {.kind = kind, .on = on};
     kiln_op_kind known;
     KILN_READ(&known, kind, absolute);
     if (!KILN_HAS(kiln_op_kind, kind, example_stride) || !kind->n_example)
@@ -404,8 +401,8 @@ check_counts check_op(const kiln_op_kind *kind, const check_device *on, FILE *to
         if (kind->expression || kind->types >> KILN_BF16 & 1) check_type(&c, KILN_BF16);
         check_left_out(&c);
     }
-    if (!c.counts.failed)
-        print_text(to, "  ok   %-14s %u examples, against its reference%s%s\n", "op", kind->n_example,
-                   on ? ", also on " : "", on ? on->name : "");
+    if (!check_failures(&c.counts))
+        check_holds(&c.counts, "op", "%u examples, against its reference%s%s", kind->n_example, on ? ", also on " : "",
+                    on ? on->name : "");
     return c.counts;
 }

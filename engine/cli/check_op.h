@@ -3,7 +3,7 @@
 #define KILN_CLI_CHECK_OP_H
 
 #include "backend/backend.h"
-#include "cli/check_node.h"
+#include "cli/check_report.h"
 #include "kiln/ops.h"
 
 /* A device on which it is tried too. */
@@ -13,7 +13,7 @@ typedef struct {
     unsigned index;
 } check_device;
 
-/* Prints "ok" and "FAIL test: what" lines. on NULL: the processor alone. */
-check_counts check_op(const kiln_op_kind *kind, const check_device *on, FILE *to);
+/* on NULL: the processor alone. */
+check_counts check_op(const kiln_op_kind *kind, const check_device *on);
 
 #endif

@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "cli/check_node.h"
 #include "cli/check_op.h"
+#include "cli/check_sampler.h"
 #include "cli/command.h"
 #include "plugin/abilities.h"
 #include "plugin/crash_report.h"
@@ -21,26 +22,39 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { NODE_SECONDS = 120 };
+enum { NODE_SECONDS = 120, SETS_A_SECOND = 100, SETS_MAX = 10000000 };
 
 static const option options[] = {
     {"--device", 0, "NAME", "try its ops on this device too: cuda, cuda:1, reference", 0},
+    {"--set", 0, "NAME=VALUE", "give every parameter of this name this value: a file, say", 1},
+    {"--sets", 0, "N", "try each node with N parameter sets drawn at random; otherwise\nas many as 0.3 s allow", 0},
+    {"--json", 0, NULL, "print one JSON object a line", 0},
 };
 
 const manual manual_check_plugin = {
-    .usage = "kiln check-plugin FILE.so ... [--device NAME]",
+    .usage = "kiln check-plugin FILE.so ... [--set NAME=VALUE] [--sets N] [--device NAME] [--json]",
     .about =
-        "Tries to catch a plugin breaking the contract of kiln/plugin.h: its table; then each node, with made-up "
-        "inputs, its\n"
-        "parameters at their defaults, ends and choices, run twice with poisoned memory, cancelled at each call of\n"
-        "progress(), and with each allocation failing. Nodes that need a model or a file are not run.\n"
-        "Each op that it registers is tried on its own examples against its own reference: in each of its types, with "
-        "1 to 4\n"
-        "threads, guards round its results, and operands left out; with --device on that device too, by its cuda().\n"
-        "Exit status 1 when something was found.",
+        "Tries to catch a plugin breaking the contract of kiln/plugin.h: its table; then, each in a process of its "
+        "own:\n"
+        "  nodes      with made-up inputs, or what its other nodes make; parameters at their defaults, ends and "
+        "choices,\n"
+        "             and drawn at random; run twice with poisoned memory, with one and three threads, cancelled at\n"
+        "             each call of progress(), and with each allocation failing; objects into plain data and back\n"
+        "  samplers   on a model whose guesses are known: steps, flags, failures, going on from each step, order of\n"
+        "             convergence, what it draws\n"
+        "  schedules  levels that fall, their ends, their room\n"
+        "  ops        on their own examples against their own reference, in each type, with 1 to 4 threads; with "
+        "--device\n"
+        "             on that device too\n"
+        "What could not be tried is listed with what it would want. A finding is one of the contract (it crashes, "
+        "damages,\n"
+        "loses), of behaviour (a row says what is not so) or of quality; the badge says which levels are free of "
+        "them.\n"
+        "Exit status 1 when something of the first two levels was found, or nothing could be tried.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
-    .examples = "  kiln check-plugin ./image-gain.so\n",
+    .examples = "  kiln check-plugin ./image-gain.so\n"
+                "  kiln check-plugin ./my-loader.so --set path=model.safetensors --sets 10000\n",
     .operand = OPERAND_FILE,
 };
 
@@ -50,16 +64,25 @@ static int remove_one(const char *path, const struct stat *s, int flag, struct F
     return remove(path);
 }
 
-/* What a child process tries: a node, or an op. */
+/* What a child process tries: one of these. */
 typedef struct {
+    const check_context *of;
     const node_info *node;
-    const kiln_op_kind *op; /* NULL: the node */
-    const char *folder;
+    const kiln_op_kind *op;
     const check_device *on; /* of an op */
+    const kiln_sampler *sampler;
+    const kiln_schedule *schedule;
 } trial;
 
+static check_counts counts_of(const trial *t)
+{
+    if (t->node) return check_node(t->of, t->node);
+    if (t->op) return check_op(t->op, t->on);
+    return t->sampler ? check_sampler(t->sampler) : check_schedule(t->schedule);
+}
+
 /* In a child process: checks it and sends the counts through the pipe. */
-static void child(const trial *t, int fd)
+static void child(const trial *t, unsigned seconds, int fd)
 {
     struct rlimit memory = {(rlim_t)8 << 30, (rlim_t)8 << 30};
 #if !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__
@@ -67,10 +90,12 @@ static void child(const trial *t, int fd)
 #else
     (void)memory;
 #endif
+    static const int deaths[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+    for (size_t i = 0; i < sizeof deaths / sizeof *deaths; i++) signal(deaths[i], SIG_DFL);
     setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
-    alarm(NODE_SECONDS);
+    alarm(seconds);
     crash_report_end(); /* the parent reports how this process ended */
-    check_counts counts = t->op ? check_op(t->op, t->on, stdout) : check_node(t->node, t->folder, stdout);
+    check_counts counts = counts_of(t);
     print_flush(stdout);
     _exit(write(fd, &counts, sizeof counts) == sizeof counts ? 0 : 2);
 }
@@ -79,30 +104,32 @@ static void child(const trial *t, int fd)
 static void try_one(const trial *t, check_counts *total)
 {
     int fd[2], status = 0;
-    check_counts counts = {0, 1};
+    check_counts counts = {0}, lost = {0};
+    const unsigned seconds = NODE_SECONDS + (t->of ? (unsigned)(t->of->sets / SETS_A_SECOND) : 0);
+    check_begin();
     if (pipe(fd) != 0) {
-        print_text(stderr, "kiln check-plugin: %s\n", strerror(errno));
-        total->failed++;
+        check_found(total, 0, "process", "%s", strerror(errno));
         return;
     }
     print_flush(stdout);
     pid_t pid = fork();
-    if (pid == 0) child(t, fd[1]);
+    if (pid == 0) child(t, seconds, fd[1]);
     close(fd[1]);
     int whole = pid > 0 && read(fd[0], &counts, sizeof counts) == sizeof counts;
     close(fd[0]);
     while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
-    if (!whole) counts = (check_counts){0, 1};
+    if (!whole) counts = lost;
     if (pid < 0)
-        print_text(stdout, "  FAIL no process for it: %s\n", strerror(errno));
+        check_found(&counts, 0, "process", "no process for it: %s", strerror(errno));
     else if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
-        print_text(stdout, "  FAIL %-14s did not end within %d s\n", "time", NODE_SECONDS);
+        check_found(&counts, 0, "time", "did not end within %u s", seconds);
     else if (WIFSIGNALED(status))
-        print_text(stdout, "  FAIL %-14s crashed with SIG%s\n", "crash", sigabbrev_np(WTERMSIG(status)));
+        check_found(&counts, 0, "crash", "crashed with SIG%s", sigabbrev_np(WTERMSIG(status)));
     else if (!whole && WEXITSTATUS(status) != 1)
-        print_text(stdout, "  FAIL %-14s ended the process with status %d\n", "exit", WEXITSTATUS(status));
-    total->passed += counts.passed;
-    total->failed += counts.failed;
+        check_found(&counts, 0, "exit", "ended the process with status %d", WEXITSTATUS(status));
+    else if (!whole)
+        counts.failed[CHECK_CONTRACT]++; /* which the child has printed */
+    check_add(total, &counts);
 }
 
 static const plugin_info *of_file(const catalog *c, const char *path)
@@ -116,53 +143,134 @@ static const plugin_info *of_file(const catalog *c, const char *path)
 }
 
 /* Reports what loading the plugin has shown: file and table, open(), the floating-point mode. */
-static check_counts check_loaded(const plugin_info *p)
+static void check_loaded(const plugin_info *p, check_counts *c)
 {
-    check_counts counts = {.passed = 2};
-    print_text(stdout, "  ok   %-14s the rows of %zu nodes\n  ok   %-14s %s\n", "table", p->n_node, "open",
-               p->table->open ? "open() succeeded" : "it has none to call");
-    if (!p->changed_floats) return counts.passed++, counts;
-    counts.failed++;
-    print_text(stdout,
-               "  FAIL %-14s loading it changed the floating-point mode of the process; link it without -ffast-math\n",
-               "float-mode");
-    return counts;
+    check_holds(c, "table", "the rows of %zu nodes", p->n_node);
+    check_holds(c, "open", "%s", p->table->open ? "open() succeeded" : "it has none to call");
+    check_found(c, !p->changed_floats, "float-mode",
+                "loading it changed the floating-point mode of the process; link it without -ffast-math");
 }
 
-static int check_file(const char *path, const char *folder, const check_device *on)
+/* ---- its parts ---- */
+
+static uint64_t try_nodes(const check_context *of, check_counts *total)
+{
+    uint64_t tried = 0;
+    for (size_t i = 0; i < of->plugin->n_node; i++) {
+        const node_info *n = catalog_find(of->plugins, of->plugin->table->node[i]->type);
+        char why[256];
+        if (!n || n->plugin != of->plugin) continue;
+        const char *needs = check_node_needs(of, n->node, why);
+        check_subject("node", n->node->type);
+        if (needs)
+            check_left(total, n->node->type, "%s", needs);
+        else
+            try_one(&(trial){.of = of, .node = n}, total), tried++;
+    }
+    return tried;
+}
+
+static int is_own(const plugin_info *p, const char *registry, const char *name)
+{
+    const char *owner = registry_owner_of(registry, name);
+    return owner && strcmp(owner, p->id) == 0;
+}
+
+static uint64_t try_samplers(const plugin_info *p, check_counts *total)
+{
+    uint64_t tried = 0;
+    for (size_t i = 0; i < sampler_api.sampler_count(); i++) {
+        const kiln_sampler *row = sampler_api.sampler_at(i);
+        if (!is_own(p, "sampler", row->name)) continue;
+        check_subject("sampler", row->name);
+        try_one(&(trial){.sampler = row}, total), tried++;
+    }
+    for (size_t i = 0; i < sampler_api.schedule_count(); i++) {
+        const kiln_schedule *row = sampler_api.schedule_at(i);
+        if (!is_own(p, "schedule", row->name)) continue;
+        check_subject("schedule", row->name);
+        try_one(&(trial){.schedule = row}, total), tried++;
+    }
+    return tried;
+}
+
+static uint64_t try_ops(const plugin_info *p, const check_device *on, check_counts *total)
+{
+    uint64_t tried = 0;
+    for (const kiln_op_kind *k; (k = op_kind_of(p->id, tried)) != NULL; tried++)
+        check_subject("op", k->name), try_one(&(trial){.op = k, .on = on}, total);
+    return tried;
+}
+
+/* What has no check of its own. */
+static void list_left(const plugin_info *p, check_counts *total)
+{
+    size_t families = 0, abilities = 0;
+    const char *owner;
+    for (size_t i = 0; (owner = registry_family_owner(i)) != NULL; i++) families += strcmp(owner, p->id) == 0;
+    for (size_t i = 0; (owner = registry_provider(i)) != NULL; i++) abilities += strcmp(owner, p->id) == 0;
+    check_subject("plugin", p->id);
+    if (families)
+        check_left(total, "model families", "%zu; each wants a file of weights: kiln run a workflow that loads one",
+                   families);
+    if (abilities)
+        check_left(total, "abilities", "%zu that it provides to other plugins; only those can try them", abilities);
+}
+
+static int check_file(const char *path, check_context *of, const check_device *on)
 {
     error e = {0};
-    check_counts total = {0, 0};
-    size_t left = 0, ops = 0;
+    check_counts total = {0};
     catalog *c = catalog_open(path, &e);
     const plugin_info *p = c ? of_file(c, path) : NULL;
-    print_text(stdout, "%s\n", path);
+    check_subject("file", path);
+    check_begin();
     if (!p || !p->table) {
-        print_text(stdout, "  FAIL %-14s %s\n", "table", p ? p->why : e.message);
+        check_found(&total, 0, "table", "%s", p ? p->why : e.message);
         catalog_close(c);
         return EXIT_RUN_FAILED;
     }
-    total = check_loaded(p);
-    for (size_t i = 0; i < p->n_node; i++) {
-        const node_info *n = catalog_find(c, p->table->node[i]->type);
-        char why[256];
-        const char *needs = check_node_needs(n->node, why);
-        if (needs)
-            left++, print_text(stdout, "node %s: not run, because %s\n", n->node->type, needs);
-        else
-            print_text(stdout, "node %s\n", n->node->type), try_one(&(trial){.node = n, .folder = folder}, &total);
-    }
-    for (const kiln_op_kind *k; (k = op_kind_of(p->id, ops)) != NULL; ops++)
-        print_text(stdout, "op %s\n", k->name), try_one(&(trial){.op = k, .folder = folder, .on = on}, &total);
-    print_text(stdout, "  %s: %zu checks passed, %zu failed; %zu of %zu nodes run", p->id, total.passed, total.failed,
-               p->n_node - left, p->n_node);
-    if (ops) print_text(stdout, ", %zu ops", ops);
-    print_text(stdout, "\n");
-    if (p->n_node == left && !ops)
-        print_text(stdout,
-                   "  note: no node of it was run, so only its loading was checked; try the rest in a workflow\n");
+    of->plugins = c, of->plugin = p;
+    check_loaded(p, &total);
+    uint64_t tried = try_nodes(of, &total);
+    tried += try_samplers(p, &total);
+    tried += try_ops(p, on, &total);
+    list_left(p, &total);
+    check_found(&total, tried > 0, "nothing",
+                "no node, sampler, schedule or op of it could be tried, so that nothing is known of it; give files "
+                "with --set, and try the rest in a workflow");
+    check_summary(p->id, p->version, &total, tried);
     catalog_close(c);
-    return total.failed ? EXIT_RUN_FAILED : EXIT_DONE;
+    return total.failed[CHECK_CONTRACT] || total.failed[CHECK_BEHAVIOUR] ? EXIT_RUN_FAILED : EXIT_DONE;
+}
+
+/* "name=value" of each --set; 0: one is something else, which was said. */
+static int read_settings(const arguments *a, check_context *of)
+{
+    check_setting *all = mem_calloc(a->n_given + 1, sizeof *all);
+    for (size_t i = 0; all && i < a->n_given; i++) {
+        if (strcmp(a->given[i].option->name, "--set") != 0) continue;
+        char *text = mem_strdup(a->given[i].value), *equals = text ? strchr(text, '=') : NULL;
+        if (!equals || equals == text)
+            return print_text(stderr, "kiln check-plugin: --set %s: write --set NAME=VALUE\n", a->given[i].value), 0;
+        *equals = 0;
+        all[of->n_setting++] = (check_setting){text, equals + 1};
+    }
+    of->setting = all;
+    return all != NULL;
+}
+
+static int read_sets(const arguments *a, check_context *of)
+{
+    const char *text = argument(a, "--sets");
+    char *end;
+    if (!text) return 1;
+    errno = 0;
+    unsigned long long n = strtoull(text, &end, 10);
+    if (*text < '0' || *text > '9' || *end || errno || n < 1 || n > SETS_MAX)
+        return print_text(stderr, "kiln check-plugin: --sets %s: a whole number from 1 to %d\n", text, SETS_MAX), 0;
+    of->sets = n;
+    return 1;
 }
 
 int cmd_check_plugin(int argc, char **argv)
@@ -172,6 +280,7 @@ int cmd_check_plugin(int argc, char **argv)
     const char *tmp = getenv("TMPDIR");
     str folder = {0};
     check_device on = {0};
+    check_context of = {0};
     error e = {0};
     if (!arguments_read(&a, &manual_check_plugin, argc, argv)) return EXIT_BAD_INPUT;
     if (a.help) return manual_print(&manual_check_plugin), EXIT_DONE;
@@ -180,14 +289,17 @@ int cmd_check_plugin(int argc, char **argv)
                EXIT_BAD_INPUT;
     if ((on.name = argument(&a, "--device")) && backend_choose(on.name, &on.backend, &on.index, &e) != KILN_OK)
         return print_text(stderr, "kiln check-plugin: --device: %s\n", e.message), EXIT_BAD_INPUT;
+    if (!read_settings(&a, &of) || !read_sets(&a, &of)) return EXIT_BAD_INPUT;
+    check_json(argument(&a, "--json") != NULL);
     for (size_t i = 0; i < a.n_operand; i++)
         if (!file_exists(a.operand[i]))
             return print_text(stderr, "kiln check-plugin: there is no file '%s'\n", a.operand[i]), EXIT_BAD_INPUT;
     str_printf(&folder, "%s/kiln-check-XXXXXX", tmp && tmp[0] == '/' ? tmp : "/tmp");
     if (folder.failed || !mkdtemp(folder.data))
         return print_text(stderr, "kiln check-plugin: no temporary folder: %s\n", strerror(errno)), EXIT_RUN_FAILED;
+    of.folder = folder.data;
     for (size_t i = 0; i < a.n_operand; i++)
-        if (check_file(a.operand[i], folder.data, on.name ? &on : NULL) != EXIT_DONE) status = EXIT_RUN_FAILED;
+        if (check_file(a.operand[i], &of, on.name ? &on : NULL) != EXIT_DONE) status = EXIT_RUN_FAILED;
     nftw(folder.data, remove_one, 16, FTW_DEPTH | FTW_PHYS);
     str_free(&folder);
     return status;

@@ -145,30 +145,40 @@ static size_t turns(const kiln_param *p)
     return n < CHOICES_TRIED ? n : CHOICES_TRIED;
 }
 
-size_t sample_ways(const kiln_node *n)
+kiln_param_table sample_table(const kiln_node *n)
 {
-    size_t ways = n->n_param ? FIRST_CHOICE : 1;
-    for (uint32_t i = 0; i < n->n_param; i++) ways += turns(&n->param[i]);
+    return (kiln_param_table){.size = sizeof(kiln_param_table),
+                              .noun = "parameter",
+                              .param = n->param,
+                              .n_param = n->n_param,
+                              .param_stride = n->param_stride,
+                              .params_size = n->params_size};
+}
+
+size_t sample_ways(const kiln_param_table *t)
+{
+    size_t ways = t->n_param ? FIRST_CHOICE : 1;
+    for (uint32_t i = 0; i < t->n_param; i++) ways += turns(param_row(t, i));
     return ways;
 }
 
 /* The parameter that way number `way` turns, and how. */
-static const kiln_param *turned(const kiln_node *n, size_t way, size_t *choice)
+static const kiln_param *turned(const kiln_param_table *t, size_t way, size_t *choice)
 {
     way -= FIRST_CHOICE;
-    for (uint32_t i = 0; i < n->n_param; i++) {
+    for (uint32_t i = 0; i < t->n_param; i++) {
         *choice = way;
-        if (way < turns(&n->param[i])) return &n->param[i];
-        way -= turns(&n->param[i]);
+        if (way < turns(param_row(t, i))) return param_row(t, i);
+        way -= turns(param_row(t, i));
     }
     return NULL;
 }
 
-const char *sample_way_name(const kiln_node *n, size_t way, char text[160])
+const char *sample_way_name(const kiln_param_table *t, size_t way, char text[160])
 {
     static const char *const ends[] = {"at the defaults", "at the low ends", "at the high ends"};
     size_t choice = 0;
-    const kiln_param *p = way < FIRST_CHOICE ? NULL : turned(n, way, &choice);
+    const kiln_param *p = way < FIRST_CHOICE ? NULL : turned(t, way, &choice);
     if (!p)
         snprintf(text, 160, "%s", ends[way < FIRST_CHOICE ? way : 0]);
     else if (p->type == KILN_P_BOOL)
@@ -179,25 +189,84 @@ const char *sample_way_name(const kiln_node *n, size_t way, char text[160])
 }
 
 /* For whole numbers the high end is a small one: most are sizes, and a picture of the largest would not fit. */
-static kiln_status set_end(const kiln_param *p, int high, arena *a, void *params)
+static kiln_param made_small(const kiln_param *p)
 {
     kiln_param small = *p;
-    param_value end;
     if (p->type == KILN_P_INT) small.max = fmax(p->min, fmin(p->max, fmax(8, 2 * fabs(p->def))));
+    return small;
+}
+
+static kiln_status set_end(const kiln_param *p, int high, arena *a, void *params)
+{
+    kiln_param small = made_small(p);
+    param_value end;
     return param_end(&small, high, &end) ? param_put(&small, &end, NULL, a, params, NULL) : KILN_OK;
 }
 
-int sample_params(const kiln_node *n, size_t way, arena *a, void *params)
+/* The row, with a default where a NAME has none. */
+static kiln_param row_at(const kiln_param_table *t, uint32_t i)
+{
+    kiln_param p = *param_row(t, i);
+    if (p.type == KILN_P_NAME && !p.def_str) p.def_str = registry_name(p.from, 0);
+    return p;
+}
+
+int sample_params(const kiln_param_table *t, size_t way, arena *a, void *params)
 {
     size_t choice = 0;
-    const kiln_param *t = way >= FIRST_CHOICE ? turned(n, way, &choice) : NULL;
-    memset(params, 0, n->params_size);
-    for (uint32_t i = 0; i < n->n_param; i++) {
-        kiln_param p = n->param[i];
-        if (p.type == KILN_P_NAME && !p.def_str) p.def_str = registry_name(p.from, 0);
-        if (&n->param[i] == t) p.def = p.type == KILN_P_BOOL ? p.def == 0 : (double)kiln_choice_at(&p, choice).value;
+    const kiln_param *turn = way >= FIRST_CHOICE ? turned(t, way, &choice) : NULL;
+    memset(params, 0, t->params_size);
+    for (uint32_t i = 0; i < t->n_param; i++) {
+        kiln_param p = row_at(t, i);
+        if (param_row(t, i) == turn)
+            p.def = p.type == KILN_P_BOOL ? p.def == 0 : (double)kiln_choice_at(&p, choice).value;
         if (param_default(&p, a, params) != KILN_OK) return 0;
         if ((way == 1 || way == 2) && set_end(&p, way == 2, a, params) != KILN_OK) return 0;
+    }
+    return 1;
+}
+
+static uint64_t next(uint64_t *state) /* splitmix64 */
+{
+    uint64_t z = (*state += 0x9e3779b97f4a7c15u);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+/* A value of its range; the ends now and then. 0: it has none. */
+static int draw(const kiln_param *p, uint64_t *state, param_value *v)
+{
+    uint64_t bits = next(state);
+    double share = (double)(bits >> 11) * 0x1p-53, steps, at;
+    if (bits % 8 < 2) return param_end(p, bits % 2 != 0, v);
+    switch (p->type) {
+    case KILN_P_BOOL: *v = (param_value){.kind = PARAM_BOOL, .flag = bits % 16 > 8}; return 1;
+    case KILN_P_FLOAT:
+        *v = (param_value){.kind = PARAM_NUMBER, .number = p->min + share * (p->max - p->min)};
+        return isfinite(v->number);
+    case KILN_P_INT:
+        steps = floor((p->max - p->min) / (p->step > 0 ? p->step : 1));
+        at = p->min + floor(share * (steps + 1)) * (p->step > 0 ? p->step : 1);
+        *v = (param_value){.kind = PARAM_INT, .whole = (int64_t)at, .bits = (uint64_t)(int64_t)at, .number = at};
+        return 1;
+    case KILN_P_ENUM:
+        *v = (param_value){.kind = PARAM_TEXT, .text = kiln_choice_at(p, bits / 16 % param_choice_count(p)).name};
+        return 1;
+    default: return 0;
+    }
+}
+
+int sample_random_params(const kiln_param_table *t, uint64_t seed, arena *a, void *params)
+{
+    uint64_t state = seed;
+    memset(params, 0, t->params_size);
+    for (uint32_t i = 0; i < t->n_param; i++) {
+        kiln_param p = row_at(t, i), small = made_small(&p);
+        param_value v;
+        if (param_default(&p, a, params) != KILN_OK) return 0;
+        /* what the row does not take after all leaves the default */
+        if (draw(&small, &state, &v) && param_put(&small, &v, NULL, a, params, NULL) == KILN_ERR_NOMEM) return 0;
     }
     return 1;
 }

@@ -1,0 +1,195 @@
+/* check_report.c - see check_report.h. */
+#include "cli/check_report.h"
+
+#include "base/print.h"
+#include "base/str.h"
+#include "kiln/plugin.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { SHOWN = 3, TESTS = 32 };
+
+static int as_json;
+/* How often each test failed of the subject: the first few are printed. */
+static struct {
+    char test[24];
+    unsigned n;
+} failed_before[TESTS];
+static char subject_kind[32], subject_name[256];
+
+static const char *const level_name[CHECK_LEVELS] = {"contract", "behaviour", "quality"};
+
+/* The tests that are not of the contract. */
+static const struct {
+    const char *test;
+    check_level level;
+} levels[] = {
+    {"pure", CHECK_BEHAVIOUR},     {"same", CHECK_BEHAVIOUR},   {"finite", CHECK_BEHAVIOUR},
+    {"order", CHECK_BEHAVIOUR},    {"law", CHECK_BEHAVIOUR},    {"resume", CHECK_BEHAVIOUR},
+    {"flags", CHECK_BEHAVIOUR},    {"threads", CHECK_BEHAVIOUR}, {"descends", CHECK_BEHAVIOUR},
+    {"ends", CHECK_BEHAVIOUR},     {"round-trip", CHECK_BEHAVIOUR}, {"f32", CHECK_BEHAVIOUR},
+    {"bf16", CHECK_BEHAVIOUR},     {"progress", CHECK_QUALITY}, {"evaluations", CHECK_QUALITY},
+    {"docs", CHECK_QUALITY}, {"law-of-flows", CHECK_QUALITY},
+};
+
+static check_level level_of(const char *test)
+{
+    for (size_t i = 0; i < sizeof levels / sizeof levels[0]; i++)
+        if (strcmp(levels[i].test, test) == 0) return levels[i].level;
+    return CHECK_CONTRACT;
+}
+
+uint64_t check_failures(const check_counts *c)
+{
+    uint64_t n = 0;
+    for (int i = 0; i < CHECK_LEVELS; i++) n += c->failed[i];
+    return n;
+}
+
+void check_add(check_counts *to, const check_counts *more)
+{
+    to->passed += more->passed, to->left += more->left;
+    for (int i = 0; i < CHECK_LEVELS; i++) to->failed[i] += more->failed[i];
+}
+
+void check_json(int on) { as_json = on; }
+
+void check_subject(const char *kind, const char *name)
+{
+    snprintf(subject_kind, sizeof subject_kind, "%s", kind);
+    snprintf(subject_name, sizeof subject_name, "%s", name);
+    memset(failed_before, 0, sizeof failed_before);
+}
+
+static unsigned times_before(const char *test)
+{
+    size_t i = 0;
+    while (i < TESTS && failed_before[i].n && strncmp(failed_before[i].test, test, sizeof failed_before[i].test - 1) != 0)
+        i++;
+    if (i == TESTS) return 0;
+    snprintf(failed_before[i].test, sizeof failed_before[i].test, "%s", test);
+    return failed_before[i].n++;
+}
+
+/* ---- JSON ---- */
+
+static void field(str *s, const char *name, const char *text)
+{
+    str_printf(s, "%s\"%s\": ", s->len > 1 ? ", " : "", name);
+    str_json(s, text, strlen(text), 0);
+}
+
+static void print_line(str *s)
+{
+    str_append(s, "}\n");
+    if (!s->failed) print_raw(stdout, str_text(s));
+    print_flush(stdout);
+    str_free(s);
+}
+
+static void print_event(const char *event, const char *level, const char *test, const char *text)
+{
+    str s = {0};
+    str_char(&s, '{');
+    field(&s, "event", event);
+    if (subject_kind[0]) field(&s, "kind", subject_kind), field(&s, "name", subject_name);
+    if (level) field(&s, "level", level);
+    if (test) field(&s, "test", test);
+    if (text) field(&s, "text", text);
+    print_line(&s);
+}
+
+/* ---- findings ---- */
+
+void check_begin(void)
+{
+    if (as_json)
+        print_event("try", NULL, NULL, NULL);
+    else
+        print_text(stdout, "%s %s\n", subject_kind, subject_name);
+    print_flush(stdout);
+}
+
+int check_foundv(check_counts *c, int ok, const char *test, const char *fmt, va_list args)
+{
+    char text[1024];
+    if (ok) return c->passed++, 1;
+    c->failed[level_of(test)]++;
+    const unsigned before = times_before(test);
+    if (before > SHOWN) return 0;
+    if (before == SHOWN && !as_json) print_text(stdout, "  FAIL %-14s and more of the kind\n", test);
+    if (before == SHOWN) return 0;
+    vsnprintf(text, sizeof text, fmt, args);
+    if (as_json) return print_event("finding", level_name[level_of(test)], test, text), 0;
+    print_text(stdout, "  FAIL %-14s %s\n", test, text);
+    print_flush(stdout);
+    return 0;
+}
+
+int check_found(check_counts *c, int ok, const char *test, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    check_foundv(c, ok, test, fmt, args);
+    va_end(args);
+    return ok;
+}
+
+void check_holds(check_counts *c, const char *test, const char *fmt, ...)
+{
+    char text[1024];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    c->passed++;
+    if (as_json)
+        print_event("holds", level_name[level_of(test)], test, text);
+    else
+        print_text(stdout, "  ok   %-14s %s\n", test, text);
+}
+
+void check_left(check_counts *c, const char *what, const char *fmt, ...)
+{
+    char text[1024];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    c->left++;
+    if (as_json)
+        print_event("not_checked", NULL, what, text);
+    else
+        print_text(stdout, "  not checked: %s: %s\n", what, text);
+}
+
+/* ---- the end ---- */
+
+static void print_counts(const char *plugin, const char *version, const check_counts *c, uint64_t n)
+{
+    str s = {0};
+    str_char(&s, '{');
+    field(&s, "event", "checked");
+    field(&s, "plugin", plugin), field(&s, "version", version);
+    str_printf(&s, ", \"tried\": %llu, \"passed\": %llu, \"not_checked\": %llu", (unsigned long long)n,
+               (unsigned long long)c->passed, (unsigned long long)c->left);
+    for (int i = 0; i < CHECK_LEVELS; i++)
+        str_printf(&s, ", \"%s\": %llu", level_name[i], (unsigned long long)c->failed[i]);
+    print_line(&s);
+}
+
+void check_summary(const char *plugin, const char *version, const check_counts *c, uint64_t n)
+{
+    if (as_json) {
+        print_counts(plugin, version, c, n);
+        return;
+    }
+    print_text(stdout, "  %s: %llu checks passed, %llu failed; %llu tried, %llu not checked\n", plugin,
+               (unsigned long long)c->passed, (unsigned long long)check_failures(c), (unsigned long long)n,
+               (unsigned long long)c->left);
+    print_text(stdout, "  badge: %s %s, kiln %d.%d:", plugin, version, KILN_ABI_MAJOR, KILN_ABI_NEWEST);
+    for (int i = 0; i < CHECK_LEVELS; i++)
+        print_text(stdout, "%s %s %s", i ? "," : "", level_name[i], c->failed[i] || !n ? "no" : "yes");
+    print_text(stdout, "\n");
+}

@@ -1,0 +1,646 @@
+/* sample_sampling.c - see sample_sampling.h.
+ *
+ * Elements are independent: half of them lie about 1 and half about -1, with deviation DEVIATION. At level s of noise
+ * the guess is E[clean | x] = (d^2 x + s^2 tanh(x / v)) / v with v = d^2 + s^2; a flow's x is brought to that by
+ * x / (1 - sigma). The probability flow is dx/dsigma = (x - guess) / sigma in both (Karras et al. 2022, eq. 3; Lipman
+ * et al. 2023).
+ */
+#include "cli/sample_sampling.h"
+
+#include "kiln/denoiser.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DEVIATION 0.25
+enum { CHANNELS = 4, SLOTS = 64, NUMBERS = 16, NUMBERS_EACH = 64, TERMS = 64, PATH = 4096, FINE = 32 };
+
+struct kiln_latent {
+    kiln_latent_shape shape;
+    size_t count;
+    double *v;
+};
+
+typedef struct {
+    char name[64];
+    kiln_latent *latent;
+} slot;
+
+typedef struct {
+    char name[64];
+    size_t n;
+    double v[NUMBERS_EACH];
+} numbers;
+
+/* Slots and scalars. */
+typedef struct {
+    slot slot[SLOTS];
+    numbers number[NUMBERS];
+    size_t n_slot, n_number;
+} memory_of;
+
+typedef struct rig {
+    kiln_sampling api;
+    kiln_latents latents;
+    const sampling_plan *plan;
+    sampled *out;
+    memory_of *kept;
+    kiln_latent_shape shape;
+    kiln_latent *x, *guess; /* of the last denoise() */
+    kiln_latent **made;     /* by latents->create(), all of them */
+    size_t n_made;
+    double *exact; /* [n][count] */
+    double *path;  /* Brownian: [n_path][count], at level path_at[] */
+    double path_at[PATH];
+    size_t n_path;
+    kiln_status told; /* not KILN_OK: it was told to return that */
+    int failed;       /* a function without a status noted it */
+} rig;
+
+static rig *rig_of(const kiln_sampling *s) { return s->self; }
+
+/* ---- the data ---- */
+
+static double guess_at(uint32_t process, double x, double sigma)
+{
+    double y = x, s = sigma;
+    if (process == KILN_PROCESS_FLOW) {
+        if (sigma >= 1) return 0;
+        y = x / (1 - sigma), s = sigma / (1 - sigma);
+    }
+    const double d2 = DEVIATION * DEVIATION, v = d2 + s * s;
+    return (d2 * y + s * s * tanh(y / v)) / v;
+}
+
+void sampling_moments(double *square, double *fourth)
+{
+    const double d2 = DEVIATION * DEVIATION;
+    *square = 1 + d2, *fourth = 1 + 6 * d2 + 3 * d2 * d2;
+}
+
+static double uniform(uint64_t *state)
+{
+    uint64_t z = (*state += 0x9e3779b97f4a7c15u);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return ((double)((z ^ (z >> 31)) >> 11) + 0.5) * 0x1p-53;
+}
+static double gaussian(uint64_t *state)
+{
+    double radius = sqrt(-2 * log(uniform(state)));
+    return radius * cos(6.283185307179586 * uniform(state));
+}
+
+void sampling_start(uint32_t process, double sigma, uint64_t seed, size_t count, double *out)
+{
+    uint64_t state = seed ^ 0x5eed;
+    for (size_t i = 0; i < count; i++) {
+        double clean = (i % 2 ? 1 : -1) + DEVIATION * gaussian(&state), noise = gaussian(&state);
+        out[i] = (process == KILN_PROCESS_FLOW ? 1 - sigma : 1) * clean + sigma * noise;
+    }
+}
+
+static double slope(uint32_t process, double x, double sigma) { return (x - guess_at(process, x, sigma)) / sigma; }
+
+int sampling_exact(uint32_t process, const double *sigma, size_t n, const double *x0, size_t count, double *out)
+{
+    for (size_t c = 0; c < count; c++) {
+        double x = x0[c];
+        for (size_t i = 0; i < n; i++) {
+            double from = sigma[i], h = (sigma[i + 1] - from) / FINE;
+            for (int k = 0; k < FINE && sigma[i + 1] > 0; k++) {
+                double at = from + k * h, a = slope(process, x, at), b = slope(process, x + h / 2 * a, at + h / 2),
+                       d = slope(process, x + h / 2 * b, at + h / 2), e = slope(process, x + h * d, at + h);
+                x += h / 6 * (a + 2 * b + 2 * d + e);
+            }
+            out[i * count + c] = x;
+        }
+    }
+    return 1;
+}
+
+/* ---- latents ---- */
+
+static size_t count_of(kiln_latent_shape s)
+{
+    return (size_t)(s.pictures * s.frames * s.height * s.width * s.channels);
+}
+
+static kiln_latent *latent_new(kiln_latent_shape s)
+{
+    kiln_latent *l = calloc(1, sizeof *l);
+    if (l) l->shape = s, l->count = count_of(s), l->v = calloc(l->count, sizeof *l->v);
+    if (l && l->v) return l;
+    free(l);
+    return NULL;
+}
+
+static void latent_free(kiln_latent *l)
+{
+    if (l) free(l->v);
+    free(l);
+}
+
+static rig *of(const kiln_latents *l) { return l->self; }
+/* 1: the operands are there; they have to be as large as `like` where that is given. */
+static int is_there(rig *r, const kiln_latent *l, const kiln_latent *like)
+{
+    if (r->told != KILN_OK) r->out->after_stop++;
+    if (l && (!like || like->count == l->count || like->shape.channels == 1 || l->shape.channels == 1)) return 1;
+    r->out->bad_call = 1;
+    return 0;
+}
+
+static kiln_latent *create(const kiln_latents *l, const kiln_latent_shape *wanted)
+{
+    rig *r = of(l);
+    kiln_latent_shape s = r->shape;
+    if (wanted) {
+        if (wanted->pictures) s.pictures = wanted->pictures;
+        if (wanted->frames) s.frames = wanted->frames;
+        if (wanted->height) s.height = wanted->height;
+        if (wanted->width) s.width = wanted->width;
+        if (wanted->channels) s.channels = wanted->channels;
+    }
+    kiln_latent **more = r->out->memory++ == r->plan->fail_memory
+                             ? NULL
+                             : realloc(r->made, (r->n_made + 1) * sizeof *r->made);
+    if (!more) return NULL;
+    r->made = more;
+    kiln_latent *made = latent_new(s);
+    if (made) r->made[r->n_made++] = made;
+    return made;
+}
+
+static kiln_latent_shape shape(const kiln_latents *l, const kiln_latent *x) { return x ? x->shape : of(l)->shape; }
+static size_t count(const kiln_latents *l, const kiln_latent *x) { return x ? x->count : count_of(of(l)->shape); }
+
+static void combine(rig *r, kiln_latent *out, size_t n, const double *a, kiln_latent *const *x)
+{
+    int fine = is_there(r, out, NULL) && n <= TERMS && (!n || (a && x));
+    for (size_t k = 0; k < n && fine; k++) fine = is_there(r, x[k], out);
+    if (!fine) {
+        r->out->bad_call = 1;
+        return;
+    }
+    for (size_t i = 0; i < out->count; i++) {
+        double sum = 0;
+        for (size_t k = 0; k < n; k++) sum += a[k] * x[k]->v[i % x[k]->count];
+        out->v[i] = sum;
+    }
+}
+
+static void latents_lincomb(const kiln_latents *l, kiln_latent *out, size_t n, const double *a, kiln_latent *const *x)
+{
+    combine(of(l), out, n, a, x);
+}
+static void add_difference(const kiln_latents *l, kiln_latent *out, const kiln_latent *x, double t,
+                           const kiln_latent *a, const kiln_latent *b)
+{
+    if (!is_there(of(l), out, NULL) || !is_there(of(l), x, out) || !is_there(of(l), a, out) || !is_there(of(l), b, out))
+        return;
+    for (size_t i = 0; i < out->count; i++) out->v[i] = x->v[i] + t * (a->v[i] - b->v[i]);
+}
+static double square_root_of_mean(const kiln_latent *x)
+{
+    double sum = 0;
+    for (size_t i = 0; i < x->count; i++) sum += x->v[i] * x->v[i];
+    return sqrt(sum / (double)x->count);
+}
+static double latents_norm(const kiln_latents *l, const kiln_latent *x)
+{
+    return is_there(of(l), x, NULL) ? square_root_of_mean(x) : 0;
+}
+static void dot(const kiln_latents *l, const kiln_latent_dot *d, double *out)
+{
+    double sum = 0;
+    if (!d || d->n < 1 || d->n > TERMS || !is_there(of(l), d->x[0], NULL)) {
+        of(l)->out->bad_call = 1;
+        return;
+    }
+    for (size_t i = 0; i < d->x[0]->count; i++) {
+        double a = d->shift ? d->shift[0] : 0, b = d->b ? a : 1;
+        for (size_t k = 0; k < d->n; k++) a += d->a[k] * d->x[k]->v[i], b += d->b ? d->b[k] * d->x[k]->v[i] : 0;
+        sum += a * b;
+    }
+    out[0] = sum;
+}
+static void blend(const kiln_latents *l, kiln_latent *out, const kiln_latent *a, const kiln_latent *b,
+                  const kiln_latent *mask)
+{
+    if (!is_there(of(l), out, NULL) || !is_there(of(l), a, out) || !is_there(of(l), b, out) ||
+        !is_there(of(l), mask, NULL))
+        return;
+    for (size_t i = 0; i < out->count; i++) {
+        double m = mask->v[mask->shape.channels == 1 ? i / CHANNELS % mask->count : i % mask->count];
+        out->v[i] = a->v[i] * m + b->v[i] * (1 - m);
+    }
+}
+
+/* The cell of x that lies (y, x) from a place, all channels. */
+static double *cell(kiln_latent *l, int64_t y, int64_t x)
+{
+    return l->v + (y * l->shape.width + x) * l->shape.channels;
+}
+static int reaches(rig *r, const kiln_latent *whole, const kiln_latent *part, kiln_latent_place at)
+{
+    if (!is_there(r, whole, NULL) || !is_there(r, part, NULL)) return 0;
+    if (at.y >= 0 && at.x >= 0 && at.y + part->shape.height <= whole->shape.height &&
+        at.x + part->shape.width <= whole->shape.width && part->shape.channels == whole->shape.channels)
+        return 1;
+    r->out->bad_call = 1;
+    return 0;
+}
+static void move(kiln_latent *whole, kiln_latent *part, kiln_latent_place at, int out)
+{
+    const size_t row = (size_t)(part->shape.width * part->shape.channels) * sizeof(double);
+    for (int64_t y = 0; y < part->shape.height; y++) {
+        double *big = cell(whole, at.y + y, at.x), *small = cell(part, y, 0);
+        memcpy(out ? small : big, out ? big : small, row);
+    }
+}
+static void crop(const kiln_latents *l, kiln_latent *out, const kiln_latent *x, kiln_latent_place from)
+{
+    if (reaches(of(l), x, out, from)) move((kiln_latent *)(uintptr_t)x, out, from, 1);
+}
+static void paste(const kiln_latents *l, kiln_latent *x, const kiln_latent *part, kiln_latent_place to)
+{
+    if (reaches(of(l), x, part, to)) move(x, (kiln_latent *)(uintptr_t)part, to, 0);
+}
+static void accumulate(const kiln_latents *l, kiln_latent *sum, kiln_latent *total, const kiln_latent *part,
+                       const kiln_latent *weight, kiln_latent_place to)
+{
+    if (!reaches(of(l), sum, part, to) || !is_there(of(l), total, NULL)) return;
+    for (int64_t y = 0; y < part->shape.height; y++)
+        for (int64_t x = 0; x < part->shape.width; x++) {
+            const double *from = cell((kiln_latent *)(uintptr_t)part, y, x);
+            double w = weight ? cell((kiln_latent *)(uintptr_t)weight, y, x)[0] : 1;
+            for (int64_t c = 0; c < CHANNELS; c++) cell(sum, to.y + y, to.x + x)[c] += w * from[c];
+            cell(total, to.y + y, to.x + x)[0] += w;
+        }
+}
+static void divide(const kiln_latents *l, kiln_latent *x, const kiln_latent *total)
+{
+    if (!is_there(of(l), x, NULL) || !is_there(of(l), total, NULL)) return;
+    for (size_t i = 0; i < x->count; i++) {
+        double by = total->v[i / CHANNELS % total->count];
+        if (by != 0) x->v[i] /= by;
+    }
+}
+static void upload(const kiln_latents *l, kiln_latent *x, const float *data)
+{
+    for (size_t i = 0; is_there(of(l), x, NULL) && i < x->count; i++) x->v[i] = (double)data[i];
+}
+static void download(const kiln_latents *l, const kiln_latent *x, float *data)
+{
+    for (size_t i = 0; is_there(of(l), x, NULL) && i < x->count; i++) data[i] = (float)x->v[i];
+}
+static void roll(const kiln_latents *l, kiln_latent *out, const kiln_latent *x, kiln_latent_place by)
+{
+    if (!is_there(of(l), out, x) || !is_there(of(l), x, NULL)) return;
+    const int64_t h = x->shape.height, w = x->shape.width;
+    for (int64_t y = 0; y < h; y++)
+        for (int64_t c = 0; c < w; c++)
+            memcpy(cell(out, ((y + by.y) % h + h) % h, ((c + by.x) % w + w) % w),
+                   cell((kiln_latent *)(uintptr_t)x, y, c), CHANNELS * sizeof(double));
+}
+/* By the nearest cell, whatever the method: it is not what is looked at here. */
+static void scale(kiln_latent *out, const kiln_latent *x)
+{
+    for (int64_t y = 0; y < out->shape.height; y++)
+        for (int64_t c = 0; c < out->shape.width; c++)
+            memcpy(cell(out, y, c),
+                   cell((kiln_latent *)(uintptr_t)x, y * x->shape.height / out->shape.height,
+                        c * x->shape.width / out->shape.width),
+                   CHANNELS * sizeof(double));
+}
+static void latents_resize(const kiln_latents *l, kiln_latent *out, const kiln_latent *x, uint32_t method)
+{
+    (void)method;
+    if (is_there(of(l), out, NULL) && is_there(of(l), x, NULL)) scale(out, x);
+}
+static void random_of(const kiln_latents *l, kiln_latent *out, uint64_t seed)
+{
+    for (size_t i = 0; is_there(of(l), out, NULL) && i < out->count; i++) out->v[i] = gaussian(&seed);
+}
+static void lincomb_each(const kiln_latents *l, kiln_latent *out, size_t n, const double *a, kiln_latent *const *x)
+{
+    combine(of(l), out, n, a, x); /* one picture */
+}
+
+static const kiln_latents latents_api = {
+    .size = sizeof latents_api,
+    .create = create,
+    .shape = shape,
+    .lincomb = latents_lincomb,
+    .lincomb_each = lincomb_each,
+    .add_difference = add_difference,
+    .norm = latents_norm,
+    .dot = dot,
+    .blend = blend,
+    .crop = crop,
+    .accumulate = accumulate,
+    .divide = divide,
+    .upload = upload,
+    .download = download,
+    .paste = paste,
+    .roll = roll,
+    .resize = latents_resize,
+    .random = random_of,
+    .count = count,
+};
+
+/* ---- what a sampler calls ---- */
+
+static kiln_status tell(rig *r, kiln_status status) { return r->told = status; }
+
+static kiln_status denoise(const kiln_sampling *s, const kiln_latent *x, double sigma, kiln_latent *out)
+{
+    rig *r = rig_of(s);
+    if (!is_there(r, x, NULL) || !is_there(r, out, x)) return tell(r, KILN_ERR_BUG);
+    if (r->out->evaluations++ == r->plan->fail_denoise) return tell(r, KILN_ERR_DEVICE);
+    if (sigma < r->out->asked_low) r->out->asked_low = sigma;
+    for (size_t i = 0; i < x->count; i++) r->guess->v[i] = guess_at(s->process, x->v[i], sigma);
+    memcpy(out->v, r->guess->v, x->count * sizeof *out->v);
+    return KILN_OK;
+}
+
+static kiln_status unconditional(const kiln_sampling *s, kiln_latent *out)
+{
+    rig *r = rig_of(s);
+    r->out->unconditionals++;
+    if (!is_there(r, out, r->guess)) return tell(r, KILN_ERR_BUG);
+    memcpy(out->v, r->guess->v, out->count * sizeof *out->v);
+    return KILN_OK;
+}
+
+static void lincomb(const kiln_sampling *s, kiln_latent *out, size_t n, const double *a, kiln_latent *const *x)
+{
+    if (n < 1) rig_of(s)->out->bad_call = 1;
+    combine(rig_of(s), out, n, a, x);
+}
+static double norm(const kiln_sampling *s, const kiln_latent *x)
+{
+    return is_there(rig_of(s), x, NULL) ? square_root_of_mean(x) : 0;
+}
+
+static int draws_path(const rig *r)
+{
+    return (r->plan->row->flags & (KILN_SAMPLER_BROWNIAN | KILN_SAMPLER_BROWNIAN_CUDA)) != 0;
+}
+
+/* The path at a level, made when first asked for: between its neighbours by a Brownian bridge. */
+static double *path_at(rig *r, double level)
+{
+    size_t at = 0, n = r->x->count;
+    while (at < r->n_path && r->path_at[at] < level) at++;
+    if (at < r->n_path && r->path_at[at] == level) return r->path + at * n;
+    double *more = r->n_path < PATH ? realloc(r->path, (r->n_path + 1) * n * sizeof *more) : NULL;
+    if (!more) return NULL;
+    r->path = more;
+    memmove(more + (at + 1) * n, more + at * n, (r->n_path - at) * n * sizeof *more);
+    memmove(r->path_at + at + 1, r->path_at + at, (r->n_path - at) * sizeof *r->path_at);
+    r->path_at[at] = level, r->n_path++;
+    uint64_t state = r->plan->seed ^ (uint64_t)(level * 0x1p40); /* the same whenever it is asked for */
+    const double *low = at ? more + (at - 1) * n : NULL, *high = at + 1 < r->n_path ? more + (at + 1) * n : NULL;
+    const double from = at ? r->path_at[at - 1] : 0, to = high ? r->path_at[at + 1] : level;
+    for (size_t i = 0; i < n; i++) {
+        double begin = low ? low[i] : 0, deviation = sqrt(level - from), mean = begin;
+        if (high) {
+            mean = begin + (high[i] - begin) * (level - from) / (to - from);
+            deviation = sqrt((level - from) * (to - level) / (to - from));
+        }
+        more[at * n + i] = mean + deviation * gaussian(&state);
+    }
+    return more + at * n;
+}
+
+static kiln_status noise(const kiln_sampling *s, double from, double to, kiln_latent *out)
+{
+    rig *r = rig_of(s);
+    if (!is_there(r, out, NULL)) return tell(r, KILN_ERR_BUG);
+    if (r->out->draws++ == r->plan->fail_noise) return tell(r, KILN_ERR_DEVICE);
+    if (!draws_path(r) || from == to || out->count != r->x->count) {
+        for (size_t i = 0; i < out->count; i++) out->v[i] = gaussian(&r->out->generator[0]);
+        return KILN_OK;
+    }
+    size_t n = out->count;
+    double *ends = malloc(n * sizeof *ends), *a = path_at(r, from), *b;
+    if (!ends || !a) return free(ends), tell(r, KILN_ERR_NOMEM);
+    memcpy(ends, a, n * sizeof *ends);
+    if ((b = path_at(r, to)))
+        for (size_t i = 0; i < n; i++) out->v[i] = (b[i] - ends[i]) / sqrt(fabs(to - from));
+    free(ends);
+    return b ? KILN_OK : tell(r, KILN_ERR_NOMEM);
+}
+
+static kiln_latent *slot_of(const kiln_sampling *s, const char *name)
+{
+    rig *r = rig_of(s);
+    memory_of *m = r->kept;
+    for (size_t i = 0; i < m->n_slot; i++)
+        if (strcmp(m->slot[i].name, name) == 0) return m->slot[i].latent;
+    if (r->out->memory++ == r->plan->fail_memory || m->n_slot == SLOTS || strlen(name) >= sizeof m->slot[0].name)
+        return NULL;
+    kiln_latent *made = latent_new(r->x->shape);
+    if (!made) return NULL;
+    snprintf(m->slot[m->n_slot].name, sizeof m->slot[0].name, "%s", name);
+    return m->slot[m->n_slot++].latent = made;
+}
+
+static double *scalars(const kiln_sampling *s, const char *name, size_t n)
+{
+    rig *r = rig_of(s);
+    memory_of *m = r->kept;
+    for (size_t i = 0; i < m->n_number; i++)
+        if (strcmp(m->number[i].name, name) == 0) return n <= m->number[i].n ? m->number[i].v : NULL;
+    if (r->out->memory++ == r->plan->fail_memory || m->n_number == NUMBERS || n > NUMBERS_EACH ||
+        strlen(name) >= sizeof m->number[0].name)
+        return NULL;
+    snprintf(m->number[m->n_number].name, sizeof m->number[0].name, "%s", name);
+    m->number[m->n_number].n = n;
+    return m->number[m->n_number++].v;
+}
+
+static kiln_status step(const kiln_sampling *s, size_t i, const kiln_latent *denoised)
+{
+    rig *r = rig_of(s);
+    sampled *o = r->out;
+    if (!is_there(r, denoised, NULL)) return tell(r, KILN_ERR_BUG);
+    if ((int64_t)i < o->last_step) o->fell = 1;
+    if (i >= s->n) o->beyond = 1;
+    o->last_step = (int64_t)i;
+    if (i < r->plan->exact && r->exact) memcpy(r->x->v, r->exact + i * r->x->count, r->x->count * sizeof *r->x->v);
+    return o->steps++ == r->plan->stop_at ? tell(r, KILN_CANCELLED) : KILN_OK;
+}
+
+static kiln_status fail(const kiln_sampling *s, kiln_status status, const char *fmt, ...)
+{
+    rig *r = rig_of(s);
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(r->out->failure, sizeof r->out->failure, fmt, args);
+    va_end(args);
+    return status;
+}
+
+/* Of SD1's table, or of a flow that is not shifted. */
+static double percent_to_sigma(const kiln_sampling *s, double percent)
+{
+    if (percent <= 0) return s->process == KILN_PROCESS_FLOW ? 1 : 1e9;
+    if (percent >= 1) return 0;
+    if (s->process == KILN_PROCESS_FLOW) return 1 - percent;
+    return exp(log(14.6146) + percent * (log(0.0292) - log(14.6146)));
+}
+
+static double error_of(const kiln_sampling *s, const kiln_latent *a, const kiln_latent *b, const kiln_latent *before,
+                       double atol, double rtol)
+{
+    rig *r = rig_of(s);
+    double sum = 0;
+    if (!is_there(r, a, NULL) || !is_there(r, b, a) || !is_there(r, before, a)) return 0;
+    for (size_t i = 0; i < a->count; i++) {
+        double e = (a->v[i] - b->v[i]) / fmax(atol, rtol * fmax(fabs(a->v[i]), fabs(before->v[i])));
+        sum += e * e;
+    }
+    return sqrt(sum / (double)a->count);
+}
+
+static void clip(const kiln_sampling *s, kiln_latent *x, double deviations)
+{
+    double mean = 0, square = 0;
+    if (!is_there(rig_of(s), x, NULL)) return;
+    for (size_t i = 0; i < x->count; i++) mean += x->v[i] / (double)x->count;
+    for (size_t i = 0; i < x->count; i++) square += (x->v[i] - mean) * (x->v[i] - mean);
+    const double most = deviations * sqrt(square / (double)(x->count - 1));
+    for (size_t i = 0; i < x->count; i++) x->v[i] = fmin(fmax(x->v[i], -most), most);
+}
+
+static int make_side(kiln_latent *l, int64_t side)
+{
+    kiln_latent_shape s = l->shape;
+    s.height = s.width = side;
+    kiln_latent *to = latent_new(s);
+    if (!to) return 0;
+    scale(to, l);
+    const kiln_latent was = *l;
+    *l = *to, *to = was;
+    latent_free(to);
+    return 1;
+}
+
+static kiln_status resize(const kiln_sampling *s, double by, uint32_t method)
+{
+    enum { SIDE_MAX = 1024 };
+    rig *r = rig_of(s);
+    const double side = fmax(1, rint((double)r->plan->side * by));
+    (void)method;
+    r->out->resizes++;
+    int done = side <= SIDE_MAX && make_side(r->x, (int64_t)side) && make_side(r->guess, (int64_t)side);
+    for (size_t i = 0; done && i < r->kept->n_slot; i++) done = make_side(r->kept->slot[i].latent, (int64_t)side);
+    return done ? KILN_OK : tell(r, KILN_ERR_NOMEM);
+}
+
+/* ---- a run ---- */
+
+static void kept_free(memory_of *m)
+{
+    for (size_t i = 0; m && i < m->n_slot; i++) latent_free(m->slot[i].latent);
+    free(m);
+}
+
+static memory_of *kept_copy(const memory_of *from)
+{
+    memory_of *m = malloc(sizeof *m);
+    if (!m) return NULL;
+    *m = *from, m->n_slot = 0;
+    for (size_t i = 0; i < from->n_slot; i++) {
+        kiln_latent *to = latent_new(from->slot[i].latent->shape);
+        if (!to) return kept_free(m), NULL;
+        memcpy(to->v, from->slot[i].latent->v, to->count * sizeof *to->v);
+        m->slot[i].latent = to, m->n_slot++;
+    }
+    return m;
+}
+
+void sampled_free(sampled *o)
+{
+    kept_free(o->kept);
+    free(o->x);
+    *o = (sampled){0};
+}
+
+static void rig_free(rig *r)
+{
+    for (size_t i = 0; i < r->n_made; i++) latent_free(r->made[i]);
+    latent_free(r->x), latent_free(r->guess);
+    free(r->made), free(r->exact), free(r->path);
+}
+
+static int rig_ready(rig *r)
+{
+    const sampling_plan *p = r->plan;
+    r->shape = (kiln_latent_shape){1, 1, p->side, p->side, CHANNELS, 4};
+    r->x = latent_new(r->shape), r->guess = latent_new(r->shape);
+    r->kept = p->resume ? kept_copy(p->resume->kept) : calloc(1, sizeof *r->kept);
+    r->out->kept = r->kept;
+    if (!r->x || !r->guess || !r->kept) return 0;
+    if (p->resume)
+        memcpy(r->x->v, p->resume->x, r->x->count * sizeof *r->x->v);
+    else if (p->start)
+        memcpy(r->x->v, p->start, r->x->count * sizeof *r->x->v);
+    else
+        sampling_start(p->process, p->sigma[0], p->seed, r->x->count, r->x->v);
+    r->exact = p->exact ? malloc(p->n * r->x->count * sizeof *r->exact) : NULL;
+    return !p->exact || (r->exact && sampling_exact(p->process, p->sigma, p->n, r->x->v, r->x->count, r->exact));
+}
+
+kiln_status sampling_try(const sampling_plan *p, sampled *out)
+{
+    rig r = {.plan = p, .out = out};
+    *out = (sampled){.last_step = -1, .asked_low = INFINITY, .generator = {p->seed ^ 0x9015e, 0}};
+    if (p->resume) memcpy(out->generator, p->resume->generator, sizeof out->generator);
+    if (!rig_ready(&r)) {
+        rig_free(&r);
+        return KILN_ERR_NOMEM;
+    }
+    /* The path is the same wherever a run begins: its levels first, and what is asked for between two of them after. */
+    for (size_t i = 0; draws_path(&r) && i <= p->n; i++)
+        if (!path_at(&r, p->sigma[i])) {
+            rig_free(&r);
+            return KILN_ERR_NOMEM;
+        }
+    r.latents = latents_api, r.latents.self = &r;
+    r.api = (kiln_sampling){.size = sizeof r.api,
+                            .n = p->n,
+                            .first = p->first,
+                            .sigma = p->sigma,
+                            .process = p->process,
+                            .options = p->options,
+                            .x = r.x,
+                            .seed = p->seed,
+                            .self = &r,
+                            .denoise = denoise,
+                            .unconditional = unconditional,
+                            .lincomb = lincomb,
+                            .norm = norm,
+                            .noise = noise,
+                            .slot = slot_of,
+                            .scalars = scalars,
+                            .step = step,
+                            .fail = fail,
+                            .percent_to_sigma = percent_to_sigma,
+                            .error = error_of,
+                            .clip = clip,
+                            .resize = resize,
+                            .latents = &r.latents};
+    out->status = p->row->run(&r.api);
+    out->count = r.x->count;
+    out->x = malloc(r.x->count * sizeof *out->x);
+    if (out->x) memcpy(out->x, r.x->v, r.x->count * sizeof *out->x);
+    rig_free(&r);
+    return out->x ? KILN_OK : KILN_ERR_NOMEM;
+}
