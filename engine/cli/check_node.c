@@ -198,9 +198,10 @@ static int prepare(const bench *b, prepared *p)
         if (!p->in[i] || value_digest(p->in[i], &p->before[i], NULL) != KILN_OK) return 0;
         for (int k = 1; k < OUR_REFERENCES; k++)
             value_ref(p->in[i]); /* what a node wrongly lets go is not freed under us */
-        p->refs[i] = value_refs(p->in[i]);
         sample_tensors(p->in[i], lock_tensor, &(int){0});
     }
+    for (uint32_t i = 0; i < b->type->n_in; i++) /* behind the last: two inputs may be one value */
+        if (p->in[i]) p->refs[i] = value_refs(p->in[i]);
     return 1;
 }
 
@@ -216,8 +217,10 @@ static void look_at_inputs(const bench *b, prepared *p, outcome *o)
             snprintf(o->detail, sizeof o->detail, "input '%s' ends with %d references too %s", b->type->in[i].name,
                      abs((int)refs - (int)were), refs > were ? "many" : "few");
         }
-        for (uint32_t k = 0; k < refs && k < OUR_REFERENCES; k++) value_unref(p->in[i]);
     }
+    for (uint32_t i = 0; i < b->type->n_in; i++)
+        for (uint32_t k = 0, n = p->in[i] ? value_refs(p->in[i]) : 0; k < n && k < OUR_REFERENCES; k++)
+            value_unref(p->in[i]);
     if (!o->leaked && mem_guard_alive() > p->alive) {
         o->leaked = 1;
         snprintf(o->detail, sizeof o->detail, "%zu tensors it made were neither handed over nor let go",
@@ -288,7 +291,8 @@ static outcome call_once(bench *b, size_t way, unsigned char poison, int64_t can
     kiln_value *out[IN_MAX] = {0};
     void *instance = NULL, *params = calloc(1, b->type->params_size + 1);
     trial t = {.cancel_at = cancel_at, .poison = poison, .output = {.path = b->of->folder}};
-    t.env = (call_environment){.runtime = b->rt, .output = &t.output, .cancelled = is_cancelled, .arg = &t};
+    t.env = (call_environment){
+        .runtime = b->rt, .pool = runtime_pool(b->rt), .output = &t.output, .cancelled = is_cancelled, .arg = &t};
     t.ctx = (kiln_ctx){.env = &t.env, .node_name = "tried", .node_type = b->type->type, .plugin = "tried"};
     int ready = params && fill(b, way, &memory, params);
     mem_guard(1, poison);

@@ -25,12 +25,12 @@ static const struct {
     const char *test;
     check_level level;
 } levels[] = {
-    {"pure", CHECK_BEHAVIOUR},     {"same", CHECK_BEHAVIOUR},   {"finite", CHECK_BEHAVIOUR},
-    {"order", CHECK_BEHAVIOUR},    {"law", CHECK_BEHAVIOUR},    {"resume", CHECK_BEHAVIOUR},
-    {"flags", CHECK_BEHAVIOUR},    {"threads", CHECK_BEHAVIOUR}, {"descends", CHECK_BEHAVIOUR},
-    {"ends", CHECK_BEHAVIOUR},     {"round-trip", CHECK_BEHAVIOUR}, {"f32", CHECK_BEHAVIOUR},
-    {"bf16", CHECK_BEHAVIOUR},     {"progress", CHECK_QUALITY}, {"evaluations", CHECK_QUALITY},
-    {"docs", CHECK_QUALITY}, {"law-of-flows", CHECK_QUALITY},
+    {"pure", CHECK_BEHAVIOUR},  {"same", CHECK_BEHAVIOUR},       {"finite", CHECK_BEHAVIOUR},
+    {"order", CHECK_BEHAVIOUR}, {"law", CHECK_BEHAVIOUR},        {"resume", CHECK_BEHAVIOUR},
+    {"flags", CHECK_BEHAVIOUR}, {"threads", CHECK_BEHAVIOUR},    {"descends", CHECK_BEHAVIOUR},
+    {"ends", CHECK_BEHAVIOUR},  {"round-trip", CHECK_BEHAVIOUR}, {"f32", CHECK_BEHAVIOUR},
+    {"bf16", CHECK_BEHAVIOUR},  {"progress", CHECK_BEHAVIOUR},   {"evaluations", CHECK_QUALITY},
+    {"docs", CHECK_QUALITY},    {"law-of-flows", CHECK_QUALITY},
 };
 
 static check_level level_of(const char *test)
@@ -65,7 +65,8 @@ void check_subject(const char *kind, const char *name)
 static unsigned times_before(const char *test)
 {
     size_t i = 0;
-    while (i < TESTS && failed_before[i].n && strncmp(failed_before[i].test, test, sizeof failed_before[i].test - 1) != 0)
+    while (i < TESTS && failed_before[i].n &&
+           strncmp(failed_before[i].test, test, sizeof failed_before[i].test - 1) != 0)
         i++;
     if (i == TESTS) return 0;
     snprintf(failed_before[i].test, sizeof failed_before[i].test, "%s", test);

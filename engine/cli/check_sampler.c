@@ -1,5 +1,5 @@
-/* check_sampler.c - see check_sampler.h: a sampler's steps, its flags, what it does when something fails, whether it goes
- * on from a saved state, its order of convergence, and what it draws from a known distribution.
+/* check_sampler.c - see check_sampler.h: a sampler's steps, its flags, what it does when something fails, whether it
+ * goes on from a saved state, its order of convergence, and what it draws from a known distribution.
  */
 #include "cli/check_sampler.h"
 
@@ -69,8 +69,8 @@ static int is_finite(const sampled *o)
 static void judge(trial *t, const sampled *o, const char *when)
 {
     check_counts *c = &t->counts;
-    check_found(c, !o->bad_call, "call", "gave a function no latent, one of another shape, or a sum of none or of more than 64, %s",
-                when);
+    check_found(c, !o->bad_call, "call",
+                "gave a function no latent, one of another shape, or a sum of none or of more than 64, %s", when);
     check_found(c, !o->after_stop, "cancel", "went on after a function had told it to return, %s", when);
     check_found(c, !o->fell, "steps", "told step() a lower number than before, %s", when);
     check_found(c, !o->beyond, "steps", "told step() a number that is not below n, %s", when);
@@ -109,7 +109,8 @@ static void try_whole(trial *t)
     check_found(c, memcmp(before, sigma, sizeof sigma) == 0, "read-only", "changed the levels it was given");
     if (check_found(c, one.status == KILN_OK, "run", "ended with %s at the defaults: %s", status_name(one.status),
                     one.failure[0] ? one.failure : "without a message")) {
-        check_found(c, one.steps > 0, "steps", "never called step(): no progress, no preview, and it cannot be stopped");
+        check_found(c, one.steps > 0, "steps",
+                    "never called step(): no progress, no preview, and it cannot be stopped");
         check_found(c, one.steps <= STEPS || t->row->flags & KILN_SAMPLER_EXTRA_STEP || one.last_step < STEPS, "steps",
                     "called step() %lld times for %d steps", (long long)one.steps, STEPS);
         check_found(c, !one.steps || one.last_step == STEPS - 1, "steps",
@@ -181,20 +182,21 @@ static void try_resume(trial *t)
         sampling_plan until = p, from = p;
         until.stop_at = stop;
         if (sampling_try(&until, &part) != KILN_OK) {
-        sampled_free(&part), sampled_free(&whole);
-        return;
-    }
+            sampled_free(&part), sampled_free(&whole);
+            return;
+        }
         check_found(&t->counts, part.status == KILN_CANCELLED, "cancel",
-                    "returned %s when step() had said KILN_CANCELLED after %lld steps",
-                    status_name(part.status), (long long)stop + 1);
+                    "returned %s when step() had said KILN_CANCELLED after %lld steps", status_name(part.status),
+                    (long long)stop + 1);
         judge(t, &part, "when it was cancelled");
         from.resume = &part, from.first = (size_t)(part.last_step + 1);
         int fine = part.last_step >= 0 && sampling_try(&from, &rest) == KILN_OK, held = 1;
         if (fine)
-            held = check_found(&t->counts, same(&whole, &rest), "resume",
-                        "made other numbers when it went on from step %lld: something of it is neither in x, nor in "
-                        "slots, nor in scalars",
-                        (long long)part.last_step + 1);
+            held = check_found(
+                &t->counts, same(&whole, &rest), "resume",
+                "made other numbers when it went on from step %lld: something of it is neither in x, nor in "
+                "slots, nor in scalars",
+                (long long)part.last_step + 1);
         if (fine) sampled_free(&rest);
         sampled_free(&part);
         if (!held) break;
@@ -213,9 +215,9 @@ static void try_failing(trial *t, const char *what, size_t member, kiln_status w
         sampling_plan p = plan_of(t, sigma, STEPS);
         memcpy((char *)&p + member, &k, sizeof k);
         if (sampling_try(&p, &o) != KILN_OK) {
-        sampled_free(&o);
-        return;
-    }
+            sampled_free(&o);
+            return;
+        }
         const int64_t calls[] = {o.evaluations, o.draws, o.memory};
         const size_t at = member == offsetof(sampling_plan, fail_denoise) ? 0
                           : member == offsetof(sampling_plan, fail_noise) ? 1
@@ -247,7 +249,8 @@ static void try_options(trial *t)
         if (options && sample_params(&t->table, way, &memory, options) && sampling_try(&p, &o) == KILN_OK) {
             snprintf(when, sizeof when, "%s", sample_way_name(&t->table, way, name));
             judge(t, &o, when);
-            check_found(&t->counts, o.status == KILN_OK || o.failure[0], "message", "failed without a message %s", when);
+            check_found(&t->counts, o.status == KILN_OK || o.failure[0], "message", "failed without a message %s",
+                        when);
             check_found(&t->counts, o.status != KILN_OK || o.steps > 0, "steps", "never called step() %s", when);
             check_found(&t->counts, o.status != KILN_OK || is_finite(&o), "finite", "made a NaN or infinity %s", when);
         }
@@ -271,8 +274,19 @@ static int quiet_options(trial *t, void *options)
     usual_levels(sigma, STEPS, KILN_PROCESS_DIFFUSION);
     sampling_plan p = plan_of(t, sigma, STEPS);
     p.options = options;
-    int quiet = sampling_try(&p, &o) == KILN_OK && o.status == KILN_OK && (!o.draws || eta);
+    int quiet = sampling_try(&p, &o) == KILN_OK && o.status == KILN_OK;
+    const int64_t draws = o.draws;
     sampled_free(&o);
+    if (!quiet || !draws || !eta) return quiet && !draws;
+    /* Noise that is asked for and multiplied by 0 is none. */
+    sampling_plan other = p;
+    sampled one, two;
+    double start[SMALL * SMALL * 4];
+    sampling_start(p.process, sigma[0], 1, sizeof start / sizeof *start, start);
+    p.start = other.start = start, other.seed = 8;
+    quiet = sampling_try(&p, &one) == KILN_OK;
+    quiet = sampling_try(&other, &two) == KILN_OK && quiet && same(&one, &two);
+    sampled_free(&one), sampled_free(&two);
     return quiet;
 }
 
@@ -306,9 +320,9 @@ static void try_order(trial *t)
     enum { SLACK_OF_100 = 35 };
     void *options = arena_alloc(&t->memory, t->table.params_size + 1);
     if (!t->row->order || !options) return;
-    if (!quiet_options(t, options))
-        {
-        check_left(&t->counts, "order", "it draws noise, and has no option eta, 0 of which is the equation without noise");
+    if (!quiet_options(t, options)) {
+        check_left(&t->counts, "order",
+                   "it draws noise, and has no option eta, 0 of which is the equation without noise");
         return;
     }
     double best = -1;
@@ -333,8 +347,8 @@ static void try_order(trial *t)
     if (best < wanted && rises)
         check_left(&t->counts, "order", "2^%.2f at %d steps, and still growing", best, ORDER_STEPS);
     else
-        check_found(&t->counts, best >= wanted, "order", "twice the steps divide the error by 2^%.2f; its row says order %u",
-                    best, t->row->order);
+        check_found(&t->counts, best >= wanted, "order",
+                    "twice the steps divide the error by 2^%.2f; its row says order %u", best, t->row->order);
 }
 
 /* ---- what it draws ---- */
@@ -444,8 +458,9 @@ static void try_schedule(check_counts *c, const kiln_schedule *row, kiln_schedul
         if (one->n == 0) continue; /* it has none for so many steps, which whoever asked is told */
         if (!check_found(c, one->n <= ROOM, "memory", "made %zu levels of %zu steps", one->n, steps[k])) continue;
         judge_levels(c, one, in, of);
-        check_found(c, make_levels(row, in, ROOM, two) && one->n == two->n &&
-                           memcmp(one->sigma, two->sigma, one->n * sizeof(double)) == 0,
+        check_found(c,
+                    make_levels(row, in, ROOM, two) && one->n == two->n &&
+                        memcmp(one->sigma, two->sigma, one->n * sizeof(double)) == 0,
                     "same", "made other levels the second time, for %zu steps of %s", steps[k], of);
         check_found(c, make_levels(row, in, 1, two), "memory", "wrote behind its room for one level");
         check_found(c, two->n == one->n || two->n > 1, "room",

@@ -1,5 +1,5 @@
-/* check_sampler.h - tries a plugin's samplers and schedules on a model whose guesses are known. Runs in a process of its
- * own: they may crash.
+/* check_sampler.h - tries a plugin's samplers and schedules on a model whose guesses are known. Runs in a process of
+ * its own: they may crash.
  */
 #ifndef KILN_CLI_CHECK_SAMPLER_H
 #define KILN_CLI_CHECK_SAMPLER_H

@@ -5,9 +5,11 @@
 #include "base/memory_alloc.h"
 #include "base/print.h"
 #include "base/str.h"
+#include "cli/check_family.h"
 #include "cli/check_node.h"
 #include "cli/check_op.h"
 #include "cli/check_sampler.h"
+#include "cli/check_workflow.h"
 #include "cli/command.h"
 #include "plugin/abilities.h"
 #include "plugin/crash_report.h"
@@ -27,33 +29,36 @@ enum { NODE_SECONDS = 120, SETS_A_SECOND = 100, SETS_MAX = 10000000 };
 static const option options[] = {
     {"--device", 0, "NAME", "try its ops on this device too: cuda, cuda:1, reference", 0},
     {"--set", 0, "NAME=VALUE", "give every parameter of this name this value: a file, say", 1},
-    {"--sets", 0, "N", "try each node with N parameter sets drawn at random; otherwise\nas many as 0.3 s allow", 0},
+    {"--sets", 0, "N", "try each node with N parameter sets drawn at random; otherwise as many as 0.3 s allow", 0},
+    {"--workflow", 0, "FILE", "run this workflow with it too; otherwise one beside it, of its name and ending in .yaml",
+     0},
+    {"--models", 0, "DIRS", "look for models of that workflow here first", 0},
     {"--json", 0, NULL, "print one JSON object a line", 0},
 };
 
 const manual manual_check_plugin = {
-    .usage = "kiln check-plugin FILE.so ... [--set NAME=VALUE] [--sets N] [--device NAME] [--json]",
+    .usage = "kiln check-plugin FILE.so ... [--workflow FILE] [--set NAME=VALUE] [--json]",
     .about =
         "Tries to catch a plugin breaking the contract of kiln/plugin.h: its table; then, each in a process of its "
         "own:\n"
-        "  nodes      with made-up inputs, or what its other nodes make; parameters at their defaults, ends and "
-        "choices,\n"
-        "             and drawn at random; run twice with poisoned memory, with one and three threads, cancelled at\n"
-        "             each call of progress(), and with each allocation failing; objects into plain data and back\n"
-        "  samplers   on a model whose guesses are known: steps, flags, failures, going on from each step, order of\n"
-        "             convergence, what it draws\n"
+        "  nodes      with made-up inputs, or what its other nodes make; parameters at\n"
+        "             their defaults, ends and choices, and drawn at random; with\n"
+        "             poisoned memory, one and three threads, cancelled at each call of\n"
+        "             progress(), each allocation failing; objects to data and back\n"
+        "  samplers   on a model whose guesses are known: steps, flags, failures, going\n"
+        "             on from each step, order of convergence, what it draws\n"
         "  schedules  levels that fall, their ends, their room\n"
-        "  ops        on their own examples against their own reference, in each type, with 1 to 4 threads; with "
-        "--device\n"
-        "             on that device too\n"
+        "  families   what they say of weights that are none of theirs\n"
+        "  ops        against their own reference, in each type, with 1 to 4 threads;\n"
+        "             with --device on that device too\n"
+        "  workflow   by kiln run: with one thread and --validate, and with three\n"
         "What could not be tried is listed with what it would want. A finding is one of the contract (it crashes, "
-        "damages,\n"
-        "loses), of behaviour (a row says what is not so) or of quality; the badge says which levels are free of "
-        "them.\n"
-        "Exit status 1 when something of the first two levels was found, or nothing could be tried.",
+        "damages, loses), of behaviour (a row says what is not so) or of quality; the badge says which levels are free "
+        "of them. Exit status 1 when something of the first two levels was found, or nothing could be tried.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .examples = "  kiln check-plugin ./image-gain.so\n"
+                "  kiln check-plugin ./my-family.so --workflow draw.yaml --models ~/models\n"
                 "  kiln check-plugin ./my-loader.so --set path=model.safetensors --sets 10000\n",
     .operand = OPERAND_FILE,
 };
@@ -72,12 +77,14 @@ typedef struct {
     const check_device *on; /* of an op */
     const kiln_sampler *sampler;
     const kiln_schedule *schedule;
+    const kiln_model_family *family;
 } trial;
 
 static check_counts counts_of(const trial *t)
 {
     if (t->node) return check_node(t->of, t->node);
     if (t->op) return check_op(t->op, t->on);
+    if (t->family) return check_family(t->family);
     return t->sampler ? check_sampler(t->sampler) : check_schedule(t->schedule);
 }
 
@@ -202,22 +209,62 @@ static uint64_t try_ops(const plugin_info *p, const check_device *on, check_coun
     return tried;
 }
 
+static uint64_t try_families(const plugin_info *p, check_counts *total)
+{
+    uint64_t tried = 0;
+    const char *owner;
+    for (size_t i = 0; (owner = registry_family_owner(i)) != NULL; i++) {
+        const kiln_model_family *row = model_api.family_at(NULL, i);
+        if (strcmp(owner, p->id) != 0 || !row) continue;
+        check_subject("family", row->name);
+        try_one(&(trial){.family = row}, total), tried++;
+        check_left(total, row->name, "on its own weights: give --workflow one that loads them");
+    }
+    return tried;
+}
+
 /* What has no check of its own. */
 static void list_left(const plugin_info *p, check_counts *total)
 {
-    size_t families = 0, abilities = 0;
+    size_t abilities = 0;
     const char *owner;
-    for (size_t i = 0; (owner = registry_family_owner(i)) != NULL; i++) families += strcmp(owner, p->id) == 0;
     for (size_t i = 0; (owner = registry_provider(i)) != NULL; i++) abilities += strcmp(owner, p->id) == 0;
     check_subject("plugin", p->id);
-    if (families)
-        check_left(total, "model families", "%zu; each wants a file of weights: kiln run a workflow that loads one",
-                   families);
     if (abilities)
         check_left(total, "abilities", "%zu that it provides to other plugins; only those can try them", abilities);
 }
 
-static int check_file(const char *path, check_context *of, const check_device *on)
+typedef struct {
+    const char *given, *models;
+} check_workflows;
+
+/* The workflow that was given, or "x.yaml" beside "x.so"; malloc()ed, NULL: none. */
+static char *workflow_of(const char *path, const char *named)
+{
+    str s = {0};
+    size_t n = strlen(path);
+    if (named) return mem_strdup(named);
+    if (n < 4 || strcmp(path + n - 3, ".so") != 0) return NULL;
+    str_append_n(&s, path, n - 3), str_append(&s, ".yaml");
+    if (!s.failed && file_exists(s.data)) return s.data;
+    str_free(&s);
+    return NULL;
+}
+
+static uint64_t try_workflow(const check_context *of, const check_workflows *w, check_counts *total)
+{
+    char *file = workflow_of(of->plugin->path, w->given);
+    workflow_trial t = {.workflow = file, .plugin = of->plugin->path, .models = w->models, .folder = of->folder};
+    if (!file) return 0;
+    check_subject("workflow", file);
+    check_begin();
+    check_counts found = check_workflow(&t);
+    check_add(total, &found);
+    mem_free(file);
+    return 1;
+}
+
+static int check_file(const char *path, check_context *of, const check_device *on, const check_workflows *w)
 {
     error e = {0};
     check_counts total = {0};
@@ -234,11 +281,13 @@ static int check_file(const char *path, check_context *of, const check_device *o
     check_loaded(p, &total);
     uint64_t tried = try_nodes(of, &total);
     tried += try_samplers(p, &total);
+    tried += try_families(p, &total);
     tried += try_ops(p, on, &total);
+    tried += try_workflow(of, w, &total);
     list_left(p, &total);
     check_found(&total, tried > 0, "nothing",
                 "no node, sampler, schedule or op of it could be tried, so that nothing is known of it; give files "
-                "with --set, and try the rest in a workflow");
+                "with --set, and a workflow with --workflow");
     check_summary(p->id, p->version, &total, tried);
     catalog_close(c);
     return total.failed[CHECK_CONTRACT] || total.failed[CHECK_BEHAVIOUR] ? EXIT_RUN_FAILED : EXIT_DONE;
@@ -298,8 +347,9 @@ int cmd_check_plugin(int argc, char **argv)
     if (folder.failed || !mkdtemp(folder.data))
         return print_text(stderr, "kiln check-plugin: no temporary folder: %s\n", strerror(errno)), EXIT_RUN_FAILED;
     of.folder = folder.data;
+    const check_workflows w = {argument(&a, "--workflow"), argument(&a, "--models")};
     for (size_t i = 0; i < a.n_operand; i++)
-        if (check_file(a.operand[i], &of, on.name ? &on : NULL) != EXIT_DONE) status = EXIT_RUN_FAILED;
+        if (check_file(a.operand[i], &of, on.name ? &on : NULL, &w) != EXIT_DONE) status = EXIT_RUN_FAILED;
     nftw(folder.data, remove_one, 16, FTW_DEPTH | FTW_PHYS);
     str_free(&folder);
     return status;

@@ -88,7 +88,7 @@ static kiln_value *run_one(const made_values *m, runtime *rt, const kiln_node *n
     kiln_value *in[PORTS_MAX] = {0}, *out[PORTS_MAX] = {0}, *made = NULL;
     arena memory = {0};
     output_folder folder = {.path = m->of->folder};
-    call_environment env = {.runtime = rt, .output = &folder};
+    call_environment env = {.runtime = rt, .pool = runtime_pool(rt), .output = &folder};
     kiln_ctx ctx = {.env = &env, .node_name = n->type, .node_type = n->type, .plugin = m->of->plugin->id};
     const kiln_param_table t = sample_table(n);
     void *instance = NULL, *params = arena_alloc(&memory, t.params_size + 1);

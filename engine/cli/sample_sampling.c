@@ -165,9 +165,8 @@ static kiln_latent *create(const kiln_latents *l, const kiln_latent_shape *wante
         if (wanted->width) s.width = wanted->width;
         if (wanted->channels) s.channels = wanted->channels;
     }
-    kiln_latent **more = r->out->memory++ == r->plan->fail_memory
-                             ? NULL
-                             : realloc(r->made, (r->n_made + 1) * sizeof *r->made);
+    kiln_latent **more =
+        r->out->memory++ == r->plan->fail_memory ? NULL : realloc(r->made, (r->n_made + 1) * sizeof *r->made);
     if (!more) return NULL;
     r->made = more;
     kiln_latent *made = latent_new(s);

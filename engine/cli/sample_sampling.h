@@ -18,7 +18,7 @@ typedef struct {
     uint32_t process; /* kiln_process */
     const double *sigma;
     size_t n, first;
-    int64_t side;        /* height and width; four channels */
+    int64_t side; /* height and width; four channels */
     uint64_t seed;
     const double *start; /* NULL: data with noise of level sigma[0] */
     /* The first `exact` steps' results are replaced by the exact ones: multistep methods begin with steps of lower
@@ -36,16 +36,17 @@ struct sampled {
     double *x; /* [count] */
     size_t count;
     int64_t evaluations, unconditionals, draws, steps, resizes, memory;
-    int64_t after_stop;   /* calls after a function had told it to return */
-    int64_t last_step;    /* what step() was told last; -1 */
-    int fell, beyond;     /* step() was told a lower number than before; one that is not below n */
-    int bad_call;         /* an operand was NULL, a sum had no term or more than 64 */
-    double asked_low;     /* the lowest level that denoise() was asked at */
-    void *kept;           /* slots and scalars, for resume */
+    int64_t after_stop; /* calls after a function had told it to return */
+    int64_t last_step;  /* what step() was told last; -1 */
+    int fell, beyond;   /* step() was told a lower number than before; one that is not below n */
+    int bad_call;       /* an operand was NULL, a sum had no term or more than 64 */
+    double asked_low;   /* the lowest level that denoise() was asked at */
+    void *kept;         /* slots and scalars, for resume */
     uint64_t generator[2];
 };
 
-#define SAMPLING_PLAN(...) ((sampling_plan){.fail_denoise = -1, .fail_noise = -1, .fail_memory = -1, .stop_at = -1, __VA_ARGS__})
+#define SAMPLING_PLAN(...)                                                                                             \
+    ((sampling_plan){.fail_denoise = -1, .fail_noise = -1, .fail_memory = -1, .stop_at = -1, __VA_ARGS__})
 
 /* KILN_ERR_NOMEM: nothing was tried. Free with sampled_free(), also then. */
 kiln_status sampling_try(const sampling_plan *, sampled *out);

@@ -17,11 +17,19 @@ static const kiln_param option[] = {
 };
 
 #define WAYS(X)                                                                                                        \
-    X(good) X(never_steps) X(deaf_to_cancel) X(deaf_to_denoise) X(deaf_to_noise) X(deaf_to_memory) X(steps_back)      \
-    X(steps_beyond) X(keeps_history) X(draws_unsaid) X(says_unconditional) X(calls_unconditional) X(resizes_unsaid)   \
-    X(writes_levels) X(one_order_less) X(too_much_noise) X(no_noise) X(not_finite) X(never_asks) X(asks_twice)        \
-    X(static_counter) X(unwritten) X(wrong_code) X(silent) X(no_terms) X(null_latent) X(first_is_ignored)             \
-    X(acts_when_done) X(exits) X(aborts) X(hangs_up) X(option_divides) X(steps_late) X(one_step_fails)
+    X(good)                                                                                                            \
+    X(never_steps)                                                                                                     \
+    X(deaf_to_cancel)                                                                                                  \
+    X(deaf_to_denoise)                                                                                                 \
+    X(deaf_to_noise)                                                                                                   \
+    X(deaf_to_memory)                                                                                                  \
+    X(steps_back)                                                                                                      \
+    X(steps_beyond)                                                                                                    \
+    X(keeps_history)                                                                                                   \
+    X(draws_unsaid) X(says_unconditional) X(calls_unconditional) X(resizes_unsaid) X(writes_levels) X(one_order_less)  \
+        X(too_much_noise) X(no_noise) X(not_finite) X(never_asks) X(asks_twice) X(static_counter) X(unwritten)         \
+            X(wrong_code) X(silent) X(no_terms) X(null_latent) X(first_is_ignored) X(acts_when_done) X(exits)          \
+                X(aborts) X(hangs_up) X(option_divides) X(steps_late) X(one_step_fails)
 #define NAME(way) WAY_##way,
 enum { WAYS(NAME) WAY_COUNT };
 
@@ -46,7 +54,8 @@ static kiln_status bad(const kiln_sampling *s, int way)
     if (way == WAY_no_terms) s->lincomb(s, s->x, 0, NULL, NULL);
     if (way == WAY_writes_levels) ((double *)(uintptr_t)s->sigma)[1] *= 0.99;
     if (way == WAY_resizes_unsaid) TRY(s->resize(s, 1, KILN_RESIZE_BILINEAR));
-    for (size_t i = way == WAY_first_is_ignored ? 0 : s->first; i < s->n || (way == WAY_acts_when_done && i == s->n); i++) {
+    for (size_t i = way == WAY_first_is_ignored ? 0 : s->first; i < s->n || (way == WAY_acts_when_done && i == s->n);
+         i++) {
         const double from = s->sigma[i], to = i < s->n ? s->sigma[i + 1] : 0;
         double down = to;
         kiln_status status = way == WAY_never_asks ? KILN_OK : s->denoise(s, s->x, from, d);
@@ -64,7 +73,8 @@ static kiln_status bad(const kiln_sampling *s, int way)
         if (way == WAY_unwritten) {
             double *memory = malloc(4096);
             if (!memory) return KILN_ERR_NOMEM;
-            a *= 1 + 1e-4 * (((unsigned char *)(volatile double *)memory)[2048] == 0x5a || ((unsigned char *)(volatile double *)memory)[2048] == 0xa5);
+            a *= 1 + 1e-4 * (((unsigned char *)(volatile double *)memory)[2048] == 0x5a ||
+                             ((unsigned char *)(volatile double *)memory)[2048] == 0xa5);
             free(memory);
         }
         s->lincomb(s, s->x, 2, (double[]){1 + a, -a}, (kiln_latent *[]){s->x, d});
@@ -83,10 +93,7 @@ static kiln_status bad(const kiln_sampling *s, int way)
 }
 
 #define RUN(way)                                                                                                       \
-    static kiln_status run_##way(const kiln_sampling *s)                                                               \
-    {                                                                                                                  \
-        return bad(s, WAY_##way);                                                                                      \
-    }
+    static kiln_status run_##way(const kiln_sampling *s) { return bad(s, WAY_##way); }
 WAYS(RUN)
 #define ROW(way)                                                                                                       \
     {.size = sizeof(kiln_sampler),                                                                                     \
@@ -103,8 +110,9 @@ static kiln_sampler row[] = {WAYS(ROW)};
 /* ---- schedules ---- */
 
 #define LEVELS(X)                                                                                                      \
-    X(even) X(rises) X(negative) X(nan) X(too_high) X(leaves_noise) X(overruns) X(deaf_to_room) X(changes) X(equal)    \
-    X(huge) X(crashes)
+    X(even)                                                                                                            \
+    X(rises)                                                                                                           \
+    X(negative) X(nan) X(too_high) X(leaves_noise) X(overruns) X(deaf_to_room) X(changes) X(equal) X(huge) X(crashes)
 #define LEVEL(way) LEVELS_##way,
 enum { LEVELS(LEVEL) LEVELS_COUNT };
 

@@ -1,0 +1,121 @@
+/* check_workflow.c - see check_workflow.h. */
+#include "cli/check_workflow.h"
+
+#include "base/file.h"
+#include "base/memory_alloc.h"
+#include "base/str.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { LOG_MAX = 1 << 20, FILE_MAX = 1 << 30, SAID_MAX = 400 };
+
+extern char **environ;
+
+/* ---- one run ---- */
+
+/* The wait status, or -1 with errno; what it printed goes to the file `log`. */
+static int run(const workflow_trial *t, const char *out, const char *log, const char *threads, int validate)
+{
+    const char *argv[20] = {"kiln",        "run",   t->workflow, "--plugins", t->plugin,   "--no-cache",
+                            "--threads", threads, "--out",      out,         "--quiet"};
+    size_t n = 11;
+    pid_t pid;
+    int status = -1;
+    posix_spawn_file_actions_t actions;
+    if (validate) argv[n++] = "--validate";
+    if (t->models) argv[n++] = "--models", argv[n++] = t->models;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_addopen(&actions, 1, log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    posix_spawn_file_actions_adddup2(&actions, 1, 2);
+    int failed = posix_spawn(&pid, "/proc/self/exe", &actions, NULL, (char *const *)(uintptr_t)argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    if (failed) return errno = failed, -1;
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
+    return status;
+}
+
+/* The line of a log that says why; "" when there is none. */
+static void reason(const char *log, char said[SAID_MAX])
+{
+    char *text;
+    size_t n;
+    error e = {0};
+    said[0] = 0;
+    if (file_read(log, LOG_MAX, &text, &n, &e) != KILN_OK) return;
+    const char *at = strstr(text, "error: ");
+    if (!at) at = text;
+    snprintf(said, SAID_MAX, "%.*s", (int)strcspn(at, "\n"), at);
+    mem_free(text);
+}
+
+static int judge_run(check_counts *c, int status, const char *log, const char *how)
+{
+    char said[SAID_MAX];
+    reason(log, said);
+    if (status < 0) return check_found(c, 0, "process", "no process for it: %s", strerror(errno));
+    if (WIFSIGNALED(status))
+        return check_found(c, 0, "crash", "the run ended by SIG%s, %s: %s", sigabbrev_np(WTERMSIG(status)), how, said);
+    return check_found(c, WEXITSTATUS(status) == 0, "workflow", "the run ended with status %d, %s: %s",
+                       WEXITSTATUS(status), how, said);
+}
+
+/* ---- what was written ---- */
+
+static int same_bytes(const char *one, const char *two)
+{
+    char *a = NULL, *b = NULL;
+    size_t n = 0, m = 0;
+    error e = {0};
+    int same = file_read(one, FILE_MAX, &a, &n, &e) == KILN_OK && file_read(two, FILE_MAX, &b, &m, &e) == KILN_OK &&
+               n == m && memcmp(a, b, n) == 0;
+    mem_free(a), mem_free(b);
+    return same;
+}
+
+/* Files of `one`, and in how far `two` has the same; folders within are gone through. */
+static size_t compare(check_counts *c, const char *one, const char *two)
+{
+    size_t files = 0;
+    DIR *d = opendir(one);
+    for (struct dirent *x; d && (x = readdir(d));) {
+        struct stat s;
+        str a = {0}, b = {0};
+        str_printf(&a, "%s/%s", one, x->d_name), str_printf(&b, "%s/%s", two, x->d_name);
+        if (x->d_name[0] != '.' && !a.failed && !b.failed && stat(a.data, &s) == 0) {
+            if (S_ISDIR(s.st_mode))
+                files += compare(c, a.data, b.data);
+            else if (files++, 1)
+                check_found(c, same_bytes(a.data, b.data), "threads",
+                            "'%s' has other bytes, or is not there, with three threads than with one", x->d_name);
+        }
+        str_free(&a), str_free(&b);
+    }
+    if (d) closedir(d);
+    return files;
+}
+
+check_counts check_workflow(const workflow_trial *t)
+{
+    check_counts c = {0};
+    str path[4] = {{0}};
+    static const char *const name[4] = {"one", "one.txt", "two", "two.txt"};
+    int named = 1;
+    for (int i = 0; i < 4; i++) str_printf(&path[i], "%s/workflow-%s", t->folder, name[i]), named &= !path[i].failed;
+    if (named &&
+        judge_run(&c, run(t, path[0].data, path[1].data, "1", 1), path[1].data, "with one thread and --validate") &&
+        judge_run(&c, run(t, path[2].data, path[3].data, "3", 0), path[3].data, "with three threads"))
+        check_found(&c, compare(&c, path[0].data, path[2].data) > 0, "workflow", "it ended well and wrote no file");
+    for (int i = 0; i < 4; i++) str_free(&path[i]);
+    return c;
+}

@@ -1,0 +1,16 @@
+/* check_workflow.h - a plugin in a workflow that its author brings: what made-up inputs cannot try. */
+#ifndef KILN_CLI_CHECK_WORKFLOW_H
+#define KILN_CLI_CHECK_WORKFLOW_H
+
+#include "cli/check_report.h"
+
+typedef struct {
+    const char *workflow, *plugin, *models; /* models NULL: where `kiln run` looks */
+    const char *folder;                     /* an empty one of ours */
+} workflow_trial;
+
+/* Runs it twice by this same program, without a cache: with --validate and one thread, and with three threads. Both have
+ * to end well and write the same files. */
+check_counts check_workflow(const workflow_trial *t);
+
+#endif
