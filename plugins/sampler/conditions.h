@@ -3,8 +3,8 @@
  *
  * Entry keys read here: area [h,w,y,x] in latent cells or area_percent (fractions of the whole); strength; mask (MASK,
  * one or a batch), mask_strength, set_area_to_bounds; start_percent, end_percent, clip_start_percent, clip_end_percent;
- * control, control_apply_to_uncond; hooks; default; model_range. The meaning is ComfyUI's (calc_cond_batch). All others
- * are the model's, by its inputs. Memory: the call's scratch.
+ * control, control_apply_to_uncond; hooks; network_hooks; default; model_range. The meaning is ComfyUI's
+ * (calc_cond_batch). All others are the model's, by its inputs. Memory: the call's scratch.
  */
 #ifndef KILN_SAMPLER_CONDITIONS_H
 #define KILN_SAMPLER_CONDITIONS_H
