@@ -161,9 +161,9 @@ static kiln_status read_file(const reader *r, kiln_weights **view)
     size_t n = gligen_layer_names(r->w, r->set, layer, strange);
     kiln_status status = KILN_OK;
     if (*strange || !n)
-        status = r->host->fail(r->ctx, KILN_ERR_UNSUPPORTED,
-                               "this GLIGEN cannot be used: its gated layer '%s' is called as in no UNet of SD1",
-                               strange);
+        status =
+            r->host->fail(r->ctx, KILN_ERR_UNSUPPORTED,
+                          "this GLIGEN cannot be used: its gated layer '%s' is called as in no UNet of SD1", strange);
     if (status == KILN_OK) status = make_view(r, layer, n, view);
     if (status == KILN_OK) status = read_position_net(r, *view);
     if (status == KILN_OK) status = read_layers(r, *view, layer, n);

@@ -61,8 +61,7 @@ static kiln_t fourier(const gligen_recorder *r, kiln_t box)
                        o->constant(r->p, band, 2, KILN_DIMS(bands, 1))};
     kiln_t phase = o->map(r->p, "a * b", factor, 2, NULL);
     kiln_t waves[] = {o->map(r->p, "sin(a)", &phase, 1, NULL), o->map(r->p, "cos(a)", &phase, 1, NULL)};
-    return o->reshape(r->p, o->concat(r->p, waves, 2, 3), 3,
-                      KILN_DIMS(n, GLIGEN_BOXES, bands * 2 * COORDINATES));
+    return o->reshape(r->p, o->concat(r->p, waves, 2, 3), 3, KILN_DIMS(n, GLIGEN_BOXES, bands * 2 * COORDINATES));
 }
 
 /* x where there is a box (mask 1), else the learned vector of that name. */
@@ -109,8 +108,7 @@ kiln_t gligen_layer(const gligen_recorder *r, size_t number, kiln_t x, kiln_t to
     const kiln_ops *o = r->ops;
     int64_t t = dim_at(r, x, 1), c = dim_at(r, x, 2);
     char base[32];
-    kiln_attention how = {.size = sizeof how,
-                          .heads = (int32_t)(r->config->width == SD1_TEXT ? SD1_HEADS : c / HEAD)};
+    kiln_attention how = {.size = sizeof how, .heads = (int32_t)(r->config->width == SD1_TEXT ? SD1_HEADS : c / HEAD)};
     snprintf(base, sizeof base, "fuser.%zu.", number);
     o->scope_push(r->p, base);
     kiln_t both = o->concat(r->p, (kiln_t[]){x, linear(r, base, "linear", tokens, c, 1)}, 2, 1);

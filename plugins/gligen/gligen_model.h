@@ -11,8 +11,8 @@
 #include "kiln/hook.h"
 
 enum {
-    GLIGEN_BOXES = 30,      /* tokens, whether there is a box or not: as trained */
-    GLIGEN_ROW = 5,         /* numbers before a box's text: is one, height, width, y, x in cells */
+    GLIGEN_BOXES = 30, /* tokens, whether there is a box or not: as trained */
+    GLIGEN_ROW = 5,    /* numbers before a box's text: is one, height, width, y, x in cells */
     GLIGEN_LAYERS_MAX = 128,
     GLIGEN_PLACE = 24
 };

@@ -31,8 +31,7 @@ static int read_place(const char *name, unsigned layers, layer_place *out)
     if ((at = strstr(name, "input_blocks.")) &&
         sscanf(at, "input_blocks.%3u.1.transformer_blocks.%3u.fuser", &b, &t) == 2)
         *out = (layer_place){'i', b, t};
-    else if ((at = strstr(name, "middle_block.")) &&
-             sscanf(at, "middle_block.1.transformer_blocks.%3u.fuser", &t) == 1)
+    else if ((at = strstr(name, "middle_block.")) && sscanf(at, "middle_block.1.transformer_blocks.%3u.fuser", &t) == 1)
         *out = (layer_place){'m', 1, t};
     else if ((at = strstr(name, "output_blocks.")) &&
              sscanf(at, "output_blocks.%3u.1.transformer_blocks.%3u.fuser", &b, &t) == 2)

@@ -1,4 +1,5 @@
-/* network_hooks.h - hooks of a network (kiln/hook.h) that an entry of a CONDITIONING brings along, as GLIGEN's boxes do.
+/* network_hooks.h - hooks of a network (kiln/hook.h) that an entry of a CONDITIONING brings along, as GLIGEN's boxes
+ * do.
  *
  * An entry may have the key "network_hooks": a list of maps
  *

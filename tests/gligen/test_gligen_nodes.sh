@@ -83,3 +83,4 @@ file_with no_null_feature 'position_net\.null_position_feature=>-' "position_net
 file_with an_unknown_block 'input_blocks=>entry_blocks' "is called as in no UNet of SD1"
 { gligen="$PWD/tests/golden/tiny-sd1" begin; cat_box on yes; sample one on; dump one; } >"$work/family.yaml"
 check another_family_of_files refused family "no loaded plugin knows gligen in it"
+exit "$status"
