@@ -55,8 +55,10 @@ static kiln_status check_target(const reader *r, const yaml_node_t *map, const c
     word = word ? word + 1 : target;
     for (size_t i = 0; known[i]; i++)
         if (strcmp(known[i], word) == 0) return KILN_OK;
-    return refuse(r, "%s's target is '%.120s', which is none of SD1's and SD2's; CheckpointLoaderSimple goes by the tensors alone",
-           where, target);
+    return refuse(
+        r,
+        "%s's target is '%.120s', which is none of SD1's and SD2's; CheckpointLoaderSimple goes by the tensors alone",
+        where, target);
 }
 
 static kiln_status check_targets(const reader *r, const yaml_node_t *model, const yaml_node_t *params)
@@ -90,8 +92,9 @@ static kiln_status read_layer(const reader *r, const yaml_node_t *text, checkpoi
     if (!node || (number && strcmp(number, "null") == 0)) return KILN_OK;
     long layer = number ? strtol(number, &end, 10) : 0;
     if (!number || end == number || *end || layer < -LAYERS_MAX || layer > -1)
-        return refuse(r, "layer_idx is '%.60s'; a whole number from -%d to -1 is wanted (-2: the layer before the last)",
-               number ? number : "no number", LAYERS_MAX);
+        return refuse(r,
+                      "layer_idx is '%.60s'; a whole number from -%d to -1 is wanted (-2: the layer before the last)",
+                      number ? number : "no number", LAYERS_MAX);
     out->layer = (int32_t)layer;
     return KILN_OK;
 }
@@ -102,7 +105,9 @@ static kiln_status read_document(const reader *r, checkpoint_config *out)
                       *params = get(r, model, "params"), *text = get(r, params, "cond_stage_config");
     if (!params || !text)
         return refuse(r, "no %s: this is no configuration of a checkpoint, such as v1-inference.yaml",
-               !model ? "'model'" : !params ? "'model.params'" : "'model.params.cond_stage_config'");
+                      !model    ? "'model'"
+                      : !params ? "'model.params'"
+                                : "'model.params.cond_stage_config'");
     TRY(check_targets(r, model, params));
     TRY(read_parameterization(r, params, out));
     return read_layer(r, text, out);
