@@ -298,7 +298,10 @@ static kiln_status read_hook_inputs(const condition_reading *r, const control_li
     s.owner = owner, s.prefix = prefix, s.hook = (int)number;
     s.beside = values_beside(r, with, h);
     s.spec = h->input, s.n_spec = h->n_input, s.stride = h->input_stride;
-    return input_values_find(&s, out);
+    size_t before = out->n;
+    TRY(input_values_find(&s, out));
+    for (size_t i = before; i < out->n; i++) out->value[i].carried = number + r->n_carried >= r->model->n_hook;
+    return KILN_OK;
 }
 
 static kiln_status read_inputs(const condition_reading *r, const control_list *with, condition *e)
@@ -432,12 +435,28 @@ static int is_there(const condition *round, const condition *e)
     return within(round, e) && within(e, round) && (round->has_area || !e->hooks.n);
 }
 
+/* The inputs of `round`, but those of hooks that entries bring as `e` has them. */
+static kiln_status opposite_inputs(const kiln_call *c, const condition *round, const condition *e, input_values *out)
+{
+    *out = round->inputs;
+    out->capacity = out->n;
+    out->value = c->host->scratch(c->ctx, (out->n + 1) * sizeof *out->value, KILN_CPU);
+    if (!out->value) return KILN_ERR_NOMEM;
+    for (size_t i = 0; i < out->n; i++) out->value[i] = round->inputs.value[i];
+    for (size_t i = 0; i < out->n; i++)
+        for (size_t k = 0; out->value[i].carried && k < e->inputs.n; k++)
+            if (e->inputs.value[k].carried && strcmp(e->inputs.value[k].name, out->value[i].name) == 0)
+                out->value[i] = e->inputs.value[k];
+    return KILN_OK;
+}
+
 static kiln_status oppose(const kiln_call *c, conditions *to, const condition *e)
 {
     const condition *round = smallest_round(to, e);
     if (!round || is_there(round, e)) return KILN_OK;
     condition opposite = *e;
-    opposite.inputs = round->inputs, opposite.controls = round->controls;
+    TRY(opposite_inputs(c, round, e, &opposite.inputs));
+    opposite.controls = round->controls;
     opposite.unconditional = round->unconditional;
     return append(c, to, &opposite);
 }

@@ -154,6 +154,7 @@ static kiln_status read_set(evaluator *e, int set, const kiln_value *conditionin
                                      .latent = e->latent,
                                      .seed = e->seed,
                                      .keys = &e->last->keys,
+                                     .n_carried = e->carried.n,
                                      .schedules = &e->last->schedules,
                                      .lender = set > 0 && set < KILN_GUIDER_SETS ? e->by.conditioning[0] : NULL};
         TRY(conditions_read(&reading, conditioning, &r->given));
