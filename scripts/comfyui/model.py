@@ -29,6 +29,7 @@ import torch
 from PIL import Image
 
 import common
+import config_files
 import controls
 import gligen_files
 import hook_files
@@ -153,6 +154,7 @@ def make_cut(folder, prompts):
     upscale_files.make(folder / "models", prompts)
     hook_files.make(folder / "models", prompts)
     vision_files.make(folder / "models", prompts)
+    config_files.make(folder / "models", prompts)
     gligen_files.make(folder / "models", prompts, UNET)
 
 
