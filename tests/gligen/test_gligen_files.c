@@ -124,7 +124,7 @@ static void test_damaged_files_are_refused_or_opened(void)
     const kiln_weights_api *w = rig_host()->ability(KILN_WEIGHTS_ABILITY);
     uint64_t z = 20261123;
     size_t opened = 0, refused = 0;
-    for (int round = 0; round < 200; round++) {
+    for (int round = 0; round < 30; round++) {
         formula_file *f = released(round % 2, "");
         for (int k = round % 4; k > 0; k--) {
             z = z * 6364136223846793005u + 1442695040888963407u;
@@ -146,7 +146,7 @@ static void test_damaged_files_are_refused_or_opened(void)
         }
         weights_unref(set);
     }
-    CHECK_MSG(opened >= 50 && refused >= 100, "%zu opened, %zu refused", opened, refused);
+    CHECK_MSG(opened >= 7 && refused >= 15, "%zu opened, %zu refused", opened, refused);
 }
 
 int main(int argc, char **argv)
