@@ -9,6 +9,7 @@
 #include "kiln/loading.h"
 #include "kiln/text.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* ---- GLIGENLoader ---- */
@@ -70,6 +71,24 @@ static const kiln_param box_param[] = {
     PIXELS(x, 0, 0, "Left edge, pixels."),
     PIXELS(y, 0, 0, "Top edge, pixels."),
 };
+
+/* `embedding:NAME` in the text, in brackets with a weight or without, as a prompt has it. */
+static void names_embeddings(const void *params, const kiln_file_names *to)
+{
+    static const char word[] = "embedding:";
+    const char *text = ((const box_params *)params)->text;
+    char name[256];
+    for (const char *at = text; at && (at = strstr(at, word)); at++) {
+        if (at != text && !strchr(" \t\r\n(", at[-1])) continue;
+        const char *from = at + sizeof word - 1;
+        from += strspn(from, " \t\r\n");
+        size_t n = strcspn(from, " \t\r\n<[():");
+        while (n && from[n - 1] == ',') n--;
+        if (!n || n >= sizeof name) continue;
+        snprintf(name, sizeof name, "%.*s", (int)n, from);
+        to->add(to->self, "text", "embeddings", name);
+    }
+}
 
 /* The text's pooled vector, of `width` numbers; *entry is the caller's. */
 static kiln_status encode(const kiln_call *c, int64_t width, kiln_value **entries, kiln_tensor *out)
@@ -204,4 +223,5 @@ const kiln_node node_gligen_text_box_apply = {
     KILN_ARRAY(out, box_out),
     KIT_PARAMS(box_params, box_param),
     .run = apply_run,
+    .names_files = names_embeddings,
 };

@@ -56,6 +56,12 @@ sed 's/x: 8, y: 16/x: 16, y: 16/' "$work/on.yaml" >"$work/moved.yaml"; run moved
 run on --explain; check explain_counts_it grep -qE '^on +GLIGENTextBoxApply .*[0-9]$' "$work/on.txt"
 "$kiln" run "$work/on.yaml" --precision bf16 --no-cache --plugins "$work/plugins" --models "tests/golden/gligen/models:$work/models" --input tests/golden --out "$work/narrow" >"$work/log" 2>&1; verdict in_bf16 $?
 
+# ---- embeddings in a box's text
+{ begin; box on yes "a (embedding:nope:1.2), embedding:neither" 40 24 8 16; sample one on; dump one; } >"$work/named.yaml"
+"$kiln" check "$work/named.yaml" --plugins "$work/plugins" --models "tests/golden/gligen/models:$work/models" --input tests/golden >"$work/log" 2>&1
+check an_embedding_that_is_not_there grep -q "no file 'nope' for embeddings" "$work/log"
+check and_another grep -q "no file 'neither' for embeddings" "$work/log"
+
 # ---- bad use
 refused() { # NAME MESSAGE: $work/NAME.yaml
     run "$1" --no-cache && return 1
