@@ -193,26 +193,12 @@ static kiln_status oppose_sets(evaluator *e, int n)
     return KILN_OK;
 }
 
-/* Before any conditioning is read: those of one model are evaluated together, so all of them know all hooks. */
-static kiln_status collect_hooks(evaluator *e)
-{
-    e->carried = (carried_hooks){0};
-    if (!e->by.row) return carried_hooks_collect(e->call, e->by.conditioning[0], "the conditioning", &e->carried);
-    for (size_t i = 0; i < e->by.row->n_set; i++)
-        TRY(carried_hooks_collect(e->call, e->by.conditioning[i], guider_set(e->by.row, i)->name, &e->carried));
-    for (size_t i = 0; i < e->model[0]->n_guidance; i++)
-        if (e->model[0]->guidance[i]->conditioning)
-            TRY(carried_hooks_collect(e->call, e->model[0]->guidance[i]->conditioning, "the model's own conditioning",
-                                      &e->carried));
-    return KILN_OK;
-}
-
 kiln_status evaluator_read_conditions(evaluator *e)
 {
     int n = 0;
     e->areas = NULL;
     tell_facts(e, &e->counted);
-    TRY(collect_hooks(e));
+    TRY(carried_hooks_collect(e->call, &e->by, e->model[0], &e->carried));
     if (!e->by.row) return read_set(e, 0, e->by.conditioning[0], "the conditioning");
     for (; n < (int)e->by.row->n_set; n++)
         TRY(read_set(e, n, e->by.conditioning[n], guider_set(e->by.row, (size_t)n)->name));

@@ -32,8 +32,7 @@ static kiln_status add(const kiln_call *c, const kiln_value *map, const char *wh
     return KILN_OK;
 }
 
-kiln_status carried_hooks_collect(const kiln_call *c, const kiln_value *conditioning, const char *what,
-                                  carried_hooks *all)
+static kiln_status collect(const kiln_call *c, const kiln_value *conditioning, const char *what, carried_hooks *all)
 {
     const kiln_value_api *v = kit_values(c);
     size_t n = v->kind(conditioning) == KILN_V_LIST ? v->count(conditioning) : 0;
@@ -44,6 +43,18 @@ kiln_status carried_hooks_collect(const kiln_call *c, const kiln_value *conditio
                                  "%s: the '" NETWORK_HOOKS_KEY "' of an entry have to be a list", what);
         for (size_t k = 0; list && k < v->count(list); k++) TRY(add(c, v->list_at(list, k), what, all));
     }
+    return KILN_OK;
+}
+
+kiln_status carried_hooks_collect(const kiln_call *c, const guider_parts *by, const kiln_model *first,
+                                  carried_hooks *all)
+{
+    *all = (carried_hooks){0};
+    if (!by->row) return collect(c, by->conditioning[0], "the conditioning", all);
+    for (size_t i = 0; i < by->row->n_set; i++) TRY(collect(c, by->conditioning[i], guider_set(by->row, i)->name, all));
+    for (size_t i = 0; i < first->n_guidance; i++)
+        if (first->guidance[i]->conditioning)
+            TRY(collect(c, first->guidance[i]->conditioning, "the model's own conditioning", all));
     return KILN_OK;
 }
 

@@ -13,6 +13,7 @@
 #ifndef KILN_SAMPLER_NETWORK_HOOKS_H
 #define KILN_SAMPLER_NETWORK_HOOKS_H
 
+#include "guider_registry.h"
 #include "kiln/model.h"
 
 #define NETWORK_HOOKS_KEY "network_hooks"
@@ -30,8 +31,9 @@ typedef struct {
     size_t n_model;
 } carried_hooks;
 
-/* Adds those of the conditioning's entries; `what` names it in messages. */
-kiln_status carried_hooks_collect(const kiln_call *c, const kiln_value *conditioning, const char *what,
+/* Of all conditionings of a guider and of the guidance on its first model, before any of them is read: those of one
+ * model are evaluated together, so all of them know all hooks. */
+kiln_status carried_hooks_collect(const kiln_call *c, const guider_parts *by, const kiln_model *first,
                                   carried_hooks *all);
 /* *out = m with them on it: the same pointer each time, m itself where there are none. */
 kiln_status carried_hooks_model(const kiln_call *c, carried_hooks *all, const kiln_model *m, const kiln_model **out);
