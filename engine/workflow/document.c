@@ -329,7 +329,7 @@ static void read_input(document *d, const doc_node *owner, const yaml_node *key,
     }
 }
 
-/* A map of plain values: `crop_region: {x: 8, y: 0}` are the inputs crop_region.x and crop_region.y. */
+/* A map of plain values: `crop_region: {x: 8, y: 0}`. */
 static int is_box(const yaml_node *v)
 {
     if (v->kind != YAML_MAP || !v->n || yaml_get(v, "__value__")) return 0;
@@ -338,13 +338,17 @@ static int is_box(const yaml_node *v)
     return 1;
 }
 
-static void read_part(document *d, const doc_node *owner, const yaml_node *group, const yaml_node *key,
-                      const yaml_node *v, doc_input *in)
+static void read_parts(document *d, const doc_node *owner, const yaml_node *box, doc_input *in)
 {
-    char *name = arena_printf(&d->memory, "%s.%s", group->text, key->text);
-    read_input(d, owner, key, v, in);
-    if (name)
-        in->name = name;
+    in->part = arena_alloc(&d->memory, box->n * sizeof *in->part);
+    for (size_t i = 0; in->part && i < box->n; i++) {
+        char *name = arena_printf(&d->memory, "%s.%s", in->name, box->key[i]->text);
+        read_input(d, owner, box->key[i], box->item[i], &in->part[i]);
+        in->part[i].name = name;
+        if (!name) d->failed = 1;
+    }
+    if (in->part)
+        in->n_part = box->n;
     else
         d->failed = 1;
 }
@@ -355,19 +359,16 @@ static void read_inputs(document *d, doc_node *n, const yaml_node *map)
         document_fault(d, map->at, n, "`inputs` must be a map of input name to value or [node, output]");
         return;
     }
-    size_t room = 0;
-    for (size_t i = 0; i < map->n; i++) room += is_box(map->item[i]) ? map->item[i]->n : 1;
-    n->input = arena_alloc(&d->memory, room * sizeof *n->input);
+    n->input = arena_alloc(&d->memory, map->n * sizeof *n->input);
     if (!n->input) {
         d->failed = 1;
         return;
     }
     for (size_t i = 0; i < map->n; i++) {
-        const yaml_node *v = map->item[i];
-        for (size_t k = 0; is_box(v) && k < v->n; k++)
-            read_part(d, n, map->key[i], v->key[k], v->item[k], &n->input[n->n_input++]);
-        if (!is_box(v)) read_input(d, n, map->key[i], v, &n->input[n->n_input++]);
+        read_input(d, n, map->key[i], map->item[i], &n->input[i]);
+        if (is_box(map->item[i])) read_parts(d, n, map->item[i], &n->input[i]);
     }
+    n->n_input = map->n;
 }
 
 static void read_node(document *d, const yaml_node *key, const yaml_node *v, doc_node *n)

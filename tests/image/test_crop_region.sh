@@ -32,5 +32,7 @@ refused() { # NAME NODES SENTENCE
 refused a_side_that_is_none "$(crop a 'crop_region: {width: 0}')" "input 'crop_region.width': '0' is not a whole number from 1 to 16384"
 refused a_part_that_is_none "$(crop a 'crop_region: {left: 0}')" "'crop_region.left'"
 refused a_list "$(crop a 'crop_region: [[1, 2], 3]')" "crop_region"
-refused a_map_where_a_number_belongs "$(echo '  a: {class_type: ImageCrop, inputs: {image: [load, 0], width: {x: 3}}}'; save a)" "'width.x'"
+"$kiln" run "$work/all.yaml" --set map.crop_region.x=0 --set map.crop_region.width=4 --input tests/strangers/control/input --no-cache -q --out "$work/set" >"$work/stdout" 2>"$work/log"
+same set_from_the_command_line "$(size "$work/set/map_00001_.png")" 4x9
+refused a_map_where_a_number_belongs "$(echo '  a: {class_type: ImageCrop, inputs: {image: [load, 0], width: {x: 3}}}'; save a)" "not a list or map"
 exit "$status"
