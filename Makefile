@@ -90,9 +90,13 @@ $(B)/kiln: $(B)/engine/cli/main.o $(B)/libkiln.a
 	$(Q)$(CC) $(LDFLAGS_ALL) $(B)/engine/cli/main.o -Wl,--whole-archive $(B)/libkiln.a -Wl,--no-whole-archive $(ENGINE_LIBS) -o $@
 
 # The library of kiln/engine.h: the engine without its command; it exports what that header declares and nothing else.
-$(B)/libkiln.so: $(filter-out $(B)/engine/cli/%,$(engine_obj))
+# Its soname has the contract's major: a program that was linked with another does not start with this one.
+abi_major := $(shell sed -n 's/^\#define KILN_ABI_MAJOR //p' include/kiln/plugin.h)
+$(B)/libkiln.so.$(abi_major): $(filter-out $(B)/engine/cli/%,$(engine_obj))
 	$(if $(Q),@echo "  SO  $@")
-	$(Q)$(CC) -shared $(LDFLAGS_ALL) $(if $(SAN),,-Wl,--no-undefined) -Wl,-soname,libkiln.so $^ $(ENGINE_LIBS) -o $@
+	$(Q)$(CC) -shared $(LDFLAGS_ALL) $(if $(SAN),,-Wl,--no-undefined) -Wl,-soname,$(@F) $^ $(ENGINE_LIBS) -o $@
+$(B)/libkiln.so: $(B)/libkiln.so.$(abi_major)
+	$(Q)ln -sf $(<F) $@
 
 # ---- plugins: nodes/NAME (what a user sees) and plugins/NAME (models and algorithms) make kiln-NAME.so -----
 # One of the two has plugin.mk with `libs_NAME := -l...`. A plugin sees include/ and its own two folders.
@@ -115,7 +119,7 @@ plugin_data_$(1) := $$(shell find plugins/$(1)/data -type f 2>/dev/null)
 $(B)/plugins/kiln-$(1).so: $$(plugin_obj_$(1)) $$(plugin_data_$(1))
 	@mkdir -p $$(@D)
 	$$(if $$(Q),@echo "  SO  $$@")
-	$$(Q)$$(CC) -shared $$(LDFLAGS_ALL) -Wl,--no-undefined $$(plugin_obj_$(1)) $$(libs_$(1)) -lm -o $$@
+	$$(Q)$$(CC) -shared $$(LDFLAGS_ALL) -Wl,--no-undefined $$(plugin_obj_$(1)) $$(libs_$(1)) -lm -Wl,--push-state,--no-as-needed -lc -Wl,--pop-state -o $$@
 	$$(Q)chmod go-w $$(@D) $$@
 	$$(if $$(plugin_data_$(1)),$$(Q)rm -rf $$(@:.so=.data) && cp -R plugins/$(1)/data $$(@:.so=.data) && chmod -R u+w $$(@:.so=.data) && chmod -R go-w $$(@:.so=.data))
 endef
@@ -342,7 +346,8 @@ libdir := $(root)/lib
 install: all $(if $(NVCC),cuda)
 	install -d "$(root)/bin" "$(libdir)/kiln/plugins" "$(libdir)/pkgconfig" "$(root)/include/kiln" "$(root)/share/kiln/workflows"
 	install -m 755 $(B)/kiln "$(root)/bin/kiln"
-	install -m 755 $(B)/libkiln.so "$(libdir)/libkiln.so"
+	install -m 755 $(B)/libkiln.so.$(abi_major) "$(libdir)/"
+	ln -sf libkiln.so.$(abi_major) "$(libdir)/libkiln.so"
 	install -m 755 $(plugin_so) "$(libdir)/kiln/plugins/"
 	rm -rf "$(libdir)"/kiln/plugins/kiln-*.data
 	cp -R $(B)/plugins/*.data "$(libdir)/kiln/plugins/"
@@ -364,7 +369,7 @@ install: all $(if $(NVCC),cuda)
 	chmod -R u=rwX,go=rX "$(root)/share/doc/kiln" "$(root)/share/kiln"
 	for p in kiln kiln-engine; do sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' scripts/$$p.pc.in >"$(libdir)/pkgconfig/$$p.pc"; done
 uninstall:
-	rm -rf "$(root)/bin/kiln" "$(libdir)/kiln" "$(libdir)/libkiln.so" "$(libdir)/pkgconfig/kiln.pc" "$(libdir)/pkgconfig/kiln-engine.pc" "$(root)/include/kiln" "$(root)/share/kiln" "$(root)/share/doc/kiln" "$(pydir)"
+	rm -rf "$(root)/bin/kiln" "$(libdir)/kiln" "$(libdir)/libkiln.so" "$(libdir)/libkiln.so.$(abi_major)" "$(libdir)/pkgconfig/kiln.pc" "$(libdir)/pkgconfig/kiln-engine.pc" "$(root)/include/kiln" "$(root)/share/kiln" "$(root)/share/doc/kiln" "$(pydir)"
 	rm -f "$(root)"/share/man/man1/kiln.1 "$(root)"/share/man/man1/kiln-*.1 "$(root)/share/bash-completion/completions/kiln" "$(root)/share/zsh/site-functions/_kiln" "$(root)/share/fish/vendor_completions.d/kiln.fish"
 # A Debian package, BUILD/kiln_VERSION_ARCH.deb (DEB_COMPRESS=none makes it at once).
 .PHONY: deb

@@ -12,6 +12,15 @@
 
 static char folder[PATH_MAX];
 
+/* Debian's libraries are a folder deeper than plugins (/usr/lib/x86_64-linux-gnu): from there the folder above. */
+static void leave_architecture(void)
+{
+    char path[PATH_MAX + 24];
+    char *slash = strrchr(folder, '/');
+    snprintf(path, sizeof path, "%s/../kiln/plugins", folder);
+    if (slash && slash != folder && access(path, F_OK) == 0) *slash = '\0';
+}
+
 static void find_folder(void)
 {
     Dl_info object;
@@ -26,6 +35,7 @@ static void find_folder(void)
         folder[n > 0 ? n : 0] = '\0';
     }
     if ((slash = strrchr(folder, '/'))) *slash = '\0';
+    if (in_library) leave_architecture();
 }
 
 const char *install_folder(void)

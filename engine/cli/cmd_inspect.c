@@ -9,8 +9,13 @@
 #include "weights/weights.h"
 #include "workflow/picture_text.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static const option options[] = {
     {"--tensors", 0, NULL, "list the tensors instead: type, shape, name", 0},
@@ -99,6 +104,37 @@ static void print_remedy(const char *path, const error *e)
                path);
 }
 
+/* Standard input ("-") and pipes: models are mapped, so what comes is first put into a file without a name, in TMPDIR.
+ * Its descriptor; -1: it is a file or a folder already, or `e` says what failed. */
+static int spool(const char *path, error *e)
+{
+    int standard = strcmp(path, "-") == 0, from, to;
+    const char *folder = getenv("TMPDIR");
+    static char piece[1 << 16];
+    struct stat st;
+    ssize_t n = 0;
+    if (!standard && (stat(path, &st) != 0 || S_ISREG(st.st_mode) || S_ISDIR(st.st_mode))) return -1;
+    if (standard && fstat(STDIN_FILENO, &st) == 0 && S_ISREG(st.st_mode)) return dup(STDIN_FILENO);
+    to = open(folder && *folder ? folder : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    from = standard ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC);
+    if (to < 0 || from < 0) {
+        error_set(e, KILN_ERR_IO, "%s: %s: %s", path, from < 0 ? "cannot open" : "no room to read it into (TMPDIR)",
+                  strerror(errno));
+    } else {
+        while ((n = read(from, piece, sizeof piece)) > 0 || (n < 0 && errno == EINTR))
+            for (ssize_t at = 0, done; at < n; at += done)
+                if ((done = write(to, piece + at, (size_t)(n - at))) < 0) {
+                    n = -1;
+                    break;
+                }
+        if (n < 0) error_set(e, KILN_ERR_IO, "%s: cannot be read into a file of TMPDIR: %s", path, strerror(errno));
+    }
+    if (from >= 0) close(from);
+    if (e->status == KILN_OK) return to;
+    if (to >= 0) close(to);
+    return -1;
+}
+
 static int inspect(const arguments *a, const char *path, error *e)
 {
     int status = EXIT_BAD_INPUT;
@@ -131,7 +167,11 @@ int cmd_inspect(int argc, char **argv)
     }
     char shipped[SHIPPED_PATH_MAX];
     take_shipped(&a.operand[0], shipped);
-    int status = inspect(&a, a.operand[0], &e);
+    char spooled[40];
+    int fd = spool(a.operand[0], &e), status = EXIT_BAD_INPUT;
+    snprintf(spooled, sizeof spooled, "/proc/self/fd/%d", fd);
+    if (e.status == KILN_OK) status = inspect(&a, fd < 0 ? a.operand[0] : spooled, &e);
+    if (fd >= 0) close(fd);
     if (e.status == KILN_OK) return status;
     print_text(stderr, "kiln: error: %s\n", e.message);
     print_remedy(a.operand[0], &e);

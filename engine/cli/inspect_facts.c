@@ -178,6 +178,7 @@ static const struct {
             {KILN_FAMILY_PATCH, "PATCHES"},
             {"ip_adapter", "IPADAPTER"},
             {"style", "STYLE_MODEL"},
+            {"gligen", "GLIGEN"},
             {"text_diffusion", "TEXT_DIFFUSION_NET"}};
 
 static const kiln_net *net_of(kiln_ctx *c, const char *kind, const kiln_value *v)

@@ -383,7 +383,7 @@ kiln_status ctx_check(const char *node_name, const char *plugin_name, const kiln
                       error *e)
 {
     if (!t->check) return KILN_OK;
-    kiln_ctx c = {.node_name = node_name, .node_type = t->type, .plugin = plugin_name};
+    kiln_ctx c = {.env = how->env, .node_name = node_name, .node_type = t->type, .plugin = plugin_name};
     kiln_call call = {.size = sizeof call,
                       .device = KILN_CPU,
                       .host = &engine_host,

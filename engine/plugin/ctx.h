@@ -87,8 +87,9 @@ kiln_status ctx_expand(const char *node_name, const char *plugin_name, const kil
 /* What a node's check() is asked with. */
 typedef struct {
     const void *params;
-    uint64_t wanted; /* which outputs somebody takes  */
-    int thorough;    /* it may look into files        */
+    uint64_t wanted;             /* which outputs somebody takes  */
+    int thorough;                /* it may look into files        */
+    const call_environment *env; /* of the run that is about to begin; NULL: there is none yet */
 } ctx_checking;
 
 /* The same for check(). KILN_OK when the node has none. */

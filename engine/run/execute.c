@@ -193,10 +193,22 @@ static kiln_status fetch(void *self, size_t i, kiln_value **out, error *e)
     return result_cache_fetch(((execution *)self)->machine->result_cache, i, out, e);
 }
 
+/* -o FILE: nodes that cannot write such a file say so before the others compute what it is made of. */
+static kiln_status check_named(const execution *x, error *e)
+{
+    for (size_t i = 0; x->setting->file && i < x->batch->merged.all.n; i++) {
+        const graph_node *g = batch_node(x->batch, i);
+        const ctx_checking how = {.params = g->params, .wanted = g->used, .env = &x->env};
+        if (is_output(g)) TRY(ctx_check(g->doc->name, x->batch->info[i]->plugin->id, g->type, &how, e));
+    }
+    return KILN_OK;
+}
+
 kiln_status execute_batch(execution *x, run_summary *summary, error *e)
 {
     output_folder output = {.path = x->log->out, .file = x->setting->file};
     x->env = environment(x, &output);
+    TRY(check_named(x, e));
     run_hooks hooks = {.self = x,
                        .call = call,
                        .event = on_event,

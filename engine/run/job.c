@@ -10,6 +10,7 @@
 #include "run/reading.h"
 #include "weights/set.h"
 #include "weights/weights.h"
+#include "workflow/boxes.h"
 #include "workflow/dynamic_prompt.h"
 #include "workflow/old_habits.h"
 #include "workflow/picture_text.h"
@@ -152,6 +153,7 @@ kiln_status job_read(job *j, const set_option *set, size_t n_set, reading *r, er
         .name = j->path, .data = j->text, .size = j->text_size, .set = set, .n_set = n_set, .catalog = &view};
     TRY(document_read(&r->doc, &from, e));
     TRY(draw_seeds(j, &view, from, r, e));
+    boxes_expand(&r->doc, &view);
     if (!j->unchecked) old_habits_mend(&r->doc, &view);
     dynamic_prompts_apply(&r->doc, &view);
     if (j->unchecked) return document_sort_faults(&r->doc), KILN_OK;

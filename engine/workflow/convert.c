@@ -299,6 +299,66 @@ static const char *written(void *arg, const char *name)
     return NULL;
 }
 
+/* The length of "crop_region" in the parameter "crop_region.x" where the row has a socket of that name: what ComfyUI
+ * writes as one map. 0: it is none. */
+static size_t box_name(const kiln_node *row, const char *name)
+{
+    const char *dot = strchr(name, '.');
+    size_t length = dot ? (size_t)(dot - name) : 0;
+    for (uint32_t i = 0; row && dot && param_of(row, name) && i < row->n_in; i++)
+        if (strncmp(node_in(row, i)->name, name, length) == 0 && !node_in(row, i)->name[length]) return length;
+    return 0;
+}
+
+/* Whether the socket itself is wired, or a part of the box was written before input `end`. */
+static int box_is_done(const doc_node *n, const char *name, size_t length, size_t end)
+{
+    for (size_t i = 0; i < n->n_input; i++) {
+        const char *at = n->input[i].name;
+        if (strncmp(at, name, length) == 0 && (!at[length] || (at[length] == '.' && i < end))) return 1;
+    }
+    return 0;
+}
+
+static const doc_input *input_called(const doc_node *n, const char *name)
+{
+    for (size_t i = 0; i < n->n_input; i++)
+        if (strcmp(n->input[i].name, name) == 0) return &n->input[i];
+    return NULL;
+}
+
+/* {"x": 8, ...}: what is said of the box, and the defaults of the rest. */
+static void put_box(writer *x, const doc_node *n, const kiln_node *row, const char *name, size_t length)
+{
+    int said = 0;
+    str_char(&x->out, '"'), str_append_n(&x->out, name, length), str_append(&x->out, "\": {");
+    for (uint32_t i = 0; i < row->n_param; i++) {
+        const kiln_param *p = node_param(row, i);
+        if (strncmp(p->name, name, length + 1) != 0) continue;
+        const doc_input *in = input_called(n, p->name);
+        param_value v = param_default_value(p);
+        str_append(&x->out, said++ ? ", " : ""), put_quoted(x, p->name + length + 1), str_append(&x->out, ": ");
+        if (in && !in->is_wire)
+            put_json_value(x, in, p);
+        else
+            param_value_json(&v, &x->out);
+    }
+    str_char(&x->out, '}');
+}
+
+/* Boxes of which nothing is said at all. */
+static void put_default_boxes(writer *x, const doc_node *n, const kiln_node *row, size_t *said)
+{
+    for (uint32_t i = 0; row && i < row->n_param; i++) {
+        const char *name = node_param(row, i)->name;
+        size_t length = box_name(row, name);
+        int again = i && strncmp(node_param(row, i - 1)->name, name, length + 1) == 0;
+        if (!length || again || box_is_done(n, name, length, n->n_input)) continue;
+        str_append(&x->out, (*said)++ ? ",\n      " : "\n      ");
+        put_box(x, n, row, name, length);
+    }
+}
+
 /* ComfyUI wants every parameter said, those too that have a default. */
 static void put_defaults(writer *x, const doc_node *n, const kiln_node *row, size_t said)
 {
@@ -306,6 +366,7 @@ static void put_defaults(writer *x, const doc_node *n, const kiln_node *row, siz
         const kiln_param *p = node_param(row, i);
         param_value v = param_default_value(p);
         if (p->flags & (KILN_PARAM_OWN | KILN_PARAM_REQUIRED) || has_input(n, p->name)) continue;
+        if (box_name(row, p->name)) continue;
         if (dependent_was_left(row, p, written, (void *)(uintptr_t)n)) continue;
         if (p->type == KILN_P_FILE && !*v.text) continue;
         str_append(&x->out, said++ ? ",\n      " : "\n      "), put_quoted(x, p->name), str_append(&x->out, ": ");
@@ -316,17 +377,26 @@ static void put_defaults(writer *x, const doc_node *n, const kiln_node *row, siz
 static kiln_status json_node_text(writer *x, const doc_node *n)
 {
     const kiln_node *row = row_of(x, n->type);
+    size_t said = 0;
     str_append(&x->out, "\n  "), put_quoted(x, n->name), str_append(&x->out, ": {\n    \"inputs\": {");
     for (size_t i = 0; i < n->n_input; i++) {
         const doc_input *in = &n->input[i];
-        str_append(&x->out, i ? ",\n      " : "\n      "), put_quoted(x, in->name), str_append(&x->out, ": ");
+        size_t box = box_name(row, in->name);
+        if (box && box_is_done(n, in->name, box, i)) continue;
+        str_append(&x->out, said++ ? ",\n      " : "\n      ");
+        if (box) {
+            put_box(x, n, row, in->name, box);
+            continue;
+        }
+        put_quoted(x, in->name), str_append(&x->out, ": ");
         if (in->not_scalar) return no_value(x, n, in);
         if (in->is_wire)
             TRY(put_wires(x, n, in, 1));
         else
             put_json_value(x, in, param_of(row, in->name));
     }
-    put_defaults(x, n, row, n->n_input);
+    put_default_boxes(x, n, row, &said);
+    put_defaults(x, n, row, said);
     str_append(&x->out, "\n    },\n    \"class_type\": ");
     put_quoted(x, n->type);
     if (n->title)

@@ -329,6 +329,30 @@ static void read_input(document *d, const doc_node *owner, const yaml_node *key,
     }
 }
 
+/* A map of plain values: `crop_region: {x: 8, y: 0}`. */
+static int is_box(const yaml_node *v)
+{
+    if (v->kind != YAML_MAP || !v->n || yaml_get(v, "__value__")) return 0;
+    for (size_t i = 0; i < v->n; i++)
+        if (v->item[i]->kind != YAML_SCALAR) return 0;
+    return 1;
+}
+
+static void read_parts(document *d, const doc_node *owner, const yaml_node *box, doc_input *in)
+{
+    in->part = arena_alloc(&d->memory, box->n * sizeof *in->part);
+    for (size_t i = 0; in->part && i < box->n; i++) {
+        char *name = arena_printf(&d->memory, "%s.%s", in->name, box->key[i]->text);
+        read_input(d, owner, box->key[i], box->item[i], &in->part[i]);
+        in->part[i].name = name;
+        if (!name) d->failed = 1;
+    }
+    if (in->part)
+        in->n_part = box->n;
+    else
+        d->failed = 1;
+}
+
 static void read_inputs(document *d, doc_node *n, const yaml_node *map)
 {
     if (map->kind != YAML_MAP) {
@@ -340,7 +364,10 @@ static void read_inputs(document *d, doc_node *n, const yaml_node *map)
         d->failed = 1;
         return;
     }
-    for (size_t i = 0; i < map->n; i++) read_input(d, n, map->key[i], map->item[i], &n->input[i]);
+    for (size_t i = 0; i < map->n; i++) {
+        read_input(d, n, map->key[i], map->item[i], &n->input[i]);
+        if (is_box(map->item[i])) read_parts(d, n, map->item[i], &n->input[i]);
+    }
     n->n_input = map->n;
 }
 

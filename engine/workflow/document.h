@@ -30,7 +30,7 @@ typedef struct {
     const char *output; /* the output's name or number, as text */
 } doc_wire;
 
-typedef struct {
+typedef struct doc_input {
     const char *name;
     place at;       /* of the name  */
     place value_at; /* of the value */
@@ -40,8 +40,10 @@ typedef struct {
     const char *text;   /* literal: after ${} substitution */
     const char *source; /* literal: before it, in terms of the root file's parameters; NULL: it had no ${references} */
     int quoted;
-    int not_scalar; /* a literal list or map, which no parameter takes */
-    int here;       /* given on the command line: a relative path is of the current folder first */
+    int not_scalar;         /* a literal list or map, which no parameter takes */
+    int here;               /* given on the command line: a relative path is of the current folder first */
+    struct doc_input *part; /* [n_part] of a map of plain values: each as an input "NAME.KEY" (boxes.h) */
+    size_t n_part;
 } doc_input;
 
 /* A node that was expanded: the one that its inner nodes are of. */

@@ -60,12 +60,26 @@ static const char *literal_at(void *arg, size_t i)
     return NULL;
 }
 
+/* One that goes on where the name ends: sampler_name for sampler. */
+static const char *longer_name(const char *name, const char *(*at)(void *, size_t), size_t n, document *d)
+{
+    size_t length = strlen(name);
+    for (size_t i = 0; length > 2 && i < n; i++) {
+        const char *found = at(d, i);
+        if (found && strncmp(found, name, length) == 0 && found[length] == '_') return found;
+    }
+    return NULL;
+}
+
 static const char *nearest_setting(document *d, const char *name)
 {
     const char *near = nearest_name(name, param_at, d->n_param, d);
     size_t inputs = 0;
     for (size_t k = 0; k < d->n_node; k++) inputs += d->node[k].n_input;
-    return near || !document_may_suggest(d, inputs) ? near : nearest_name(name, literal_at, inputs, d);
+    if (near || !document_may_suggest(d, inputs)) return near;
+    if ((near = nearest_name(name, literal_at, inputs, d))) return near;
+    near = longer_name(name, param_at, d->n_param, d);
+    return near ? near : longer_name(name, literal_at, inputs, d);
 }
 
 static doc_node *node_with(document *d, const char *name, const catalog_view *catalog)
@@ -173,6 +187,13 @@ static void set_input(document *d, const set_option *s, const char *raw, const c
                            d->set_word, done[i].name, s->name);
             return;
         }
+    if (strcmp(input, "filename_prefix") == 0 && s->value && strstr(s->value, "${")) {
+        document_fault(d, d->set_at, NULL,
+                       "%s %.200s: ${...} stands for a parameter in the file alone; here write %%NODE.INPUT%%, or "
+                       "%%NODE.INPUT.stem%% of a file",
+                       d->set_word, s->name);
+        return;
+    }
     done[(*n_done)++] = (changed){n, input, s->name};
     put(d, n, input, s, raw);
 }

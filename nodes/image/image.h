@@ -10,8 +10,8 @@ extern const kiln_node node_load_image, node_load_image_mask, node_save_image, n
 extern const kiln_node node_empty_image, node_image_invert, node_image_batch, node_solid_mask, node_invert_mask,
     node_mask_to_image, node_image_to_mask;
 extern const kiln_node node_image_scale, node_image_scale_by, node_image_scale_total, node_image_crop,
-    node_image_rotate, node_image_flip, node_image_pad, node_image_from_batch, node_repeat_image_batch,
-    node_get_image_size, node_rebatch_images;
+    node_image_crop_region, node_image_rotate, node_image_flip, node_image_pad, node_image_from_batch,
+    node_repeat_image_batch, node_get_image_size, node_rebatch_images;
 extern const kiln_node node_image_blend, node_image_composite, node_split_alpha, node_join_alpha;
 extern const kiln_node node_crop_mask, node_mask_composite, node_feather_mask, node_grow_mask, node_threshold_mask,
     node_colour_to_mask;

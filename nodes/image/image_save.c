@@ -286,11 +286,26 @@ static kiln_status write_all(const kiln_call *c, uint32_t where, const char *pre
     return KILN_OK;
 }
 
+/* Where -o FILE names the result: what this node writes has to end so. `own` ends with NULL. */
+static kiln_status check_ending(const kiln_call *c, const char *const *own)
+{
+    const kiln_files_api *files = c->host->ability(KILN_FILES_ABILITY);
+    const char *wanted = files->text(c->ctx, "extension");
+    size_t n = 0;
+    for (; wanted && own[n]; n++)
+        if (strcasecmp(wanted, own[n]) == 0) return KILN_OK;
+    if (!wanted) return KILN_OK;
+    return c->host->fail(c->ctx, KILN_ERR_INVALID, "-o: its name ends in .%.20s, and this node writes .%s%s files",
+                         wanted, own[0], n > 1 ? ", .jpg and .webp" : "");
+}
+
 /* Said before anything runs: a picture that took minutes is not lost to its name. Tokens stand for the longest they may
  * become. */
 static kiln_status save_image_check(const kiln_call *c)
 {
+    static const char *const endings[] = {"png", "jpg", "jpeg", "webp", NULL};
     char name[NAME_CAPACITY];
+    TRY(check_ending(c, endings));
     return file_prefix(c, ((const save_params *)c->params)->prefix, PICTURE_SIDE_MAX, PICTURE_SIDE_MAX, 99999, name);
 }
 
@@ -358,6 +373,7 @@ static kiln_status save_advanced_check(const kiln_call *c)
 {
     char name[NAME_CAPACITY];
     const advanced_params *p = c->params;
+    TRY(check_ending(c, (const char *const[]){"png", NULL}));
     return file_prefix(c, p->prefix, PICTURE_SIDE_MAX, PICTURE_SIDE_MAX, 99999, name);
 }
 
@@ -463,11 +479,15 @@ static const uint8_t *film_frame(void *self, int64_t index)
     return f->pixels;
 }
 
-static kiln_status animation_check(const kiln_call *c)
+static kiln_status animation_check(const kiln_call *c, const char *ending)
 {
     char name[NAME_CAPACITY];
+    TRY(check_ending(c, (const char *const[]){ending, NULL}));
     return file_prefix(c, *(const char *const *)c->params, PICTURE_SIDE_MAX, PICTURE_SIDE_MAX, 0, name);
 }
+
+static kiln_status webp_check(const kiln_call *c) { return animation_check(c, "webp"); }
+static kiln_status apng_check(const kiln_call *c) { return animation_check(c, "png"); }
 
 static kiln_status save_webp_run(const kiln_call *c)
 {
@@ -505,7 +525,7 @@ const kiln_node node_save_animated_webp = {
     KILN_ARRAY(out, save_out),
     KIT_PARAMS(webp_params, webp_param),
     .run = save_webp_run,
-    .check = animation_check,
+    .check = webp_check,
 };
 
 typedef struct {
@@ -552,5 +572,5 @@ const kiln_node node_save_animated_png = {
     KILN_ARRAY(out, save_out),
     KIT_PARAMS(apng_params, apng_param),
     .run = save_apng_run,
-    .check = animation_check,
+    .check = apng_check,
 };

@@ -194,9 +194,8 @@ static const kiln_param crop_param[] = {
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-static kiln_status image_crop_run(const kiln_call *c)
+static kiln_status crop(const kiln_call *c, const crop_params *p)
 {
-    const crop_params *p = c->params;
     kiln_tensor a, r;
     TRY(kit_f32(c, c->in[0], 4, "image", &a));
     int64_t x = least(p->x, a.dim[2] - 1), y = least(p->y, a.dim[1] - 1), w = least(p->width, a.dim[2] - x),
@@ -209,6 +208,7 @@ static kiln_status image_crop_run(const kiln_call *c)
                (size_t)(w * a.dim[3]) * sizeof(float));
     return KILN_OK;
 }
+static kiln_status image_crop_run(const kiln_call *c) { return crop(c, c->params); }
 const kiln_node node_image_crop = {
     KIT_NODE("ImageCrop", "Crop Image", "image", "Cuts a rectangle out."),
     KILN_ARRAY(in, image_in),
@@ -216,6 +216,58 @@ const kiln_node node_image_crop = {
     PARAMS(crop),
     .run = image_crop_run,
 };
+
+/* ---- ImageCropV2: a box as a value ---- */
+
+static const kiln_port crop_region_in[] = {
+    {.name = "image", .type = "IMAGE", .doc = "What to change."},
+    {.name = "crop_region",
+     .type = "BOUNDING_BOX",
+     .flags = KILN_PORT_OPTIONAL,
+     .doc = "The rectangle, from PrimitiveBoundingBox; without it the numbers below say it."},
+};
+#define REGION(field_, default_, min_, doc_)                                                                           \
+    {                                                                                                                  \
+        .name = "crop_region." #field_, .type = KILN_P_INT, .offset = offsetof(crop_params, field_),                   \
+        .def = (default_), .min = (min_), .max = SIDE_MAX, .step = 1, .doc = doc_                                      \
+    }
+static const kiln_param crop_region_param[] = {
+    REGION(x, 0, 0, "First column."),
+    REGION(y, 0, 0, "First row."),
+    REGION(width, 512, 1, "Pixels; less when the picture ends before."),
+    REGION(height, 512, 1, "Pixels; less when the picture ends before."),
+};
+
+static kiln_status box_side(const kiln_call *c, const char *key, int64_t least_, int64_t otherwise, int64_t *out)
+{
+    const kiln_value_api *v = kit_values(c);
+    const kiln_value *value = v->map_get(c->in[1], key);
+    *out = otherwise;
+    if ((!value || v->get_int(value, out) == KILN_OK) && *out >= least_ && *out <= SIDE_MAX) return KILN_OK;
+    return c->host->fail(c->ctx, KILN_ERR_INVALID, "crop_region: its %s has to be a whole number from %lld to %d", key,
+                         (long long)least_, (int)SIDE_MAX);
+}
+
+static kiln_status image_crop_region_run(const kiln_call *c)
+{
+    crop_params p = *(const crop_params *)c->params;
+    if (c->in[1]) {
+        TRY(box_side(c, "x", 0, 0, &p.x));
+        TRY(box_side(c, "y", 0, 0, &p.y));
+        TRY(box_side(c, "width", 1, 512, &p.width));
+        TRY(box_side(c, "height", 1, 512, &p.height));
+    }
+    return crop(c, &p);
+}
+const kiln_node node_image_crop_region = {
+    KIT_NODE("ImageCropV2", "Crop Image", "image/transform", "Cuts a rectangle out."),
+    KILN_ARRAY(in, crop_region_in),
+    KILN_ARRAY(out, image_out),
+    KIT_PARAMS(crop_params, crop_region_param),
+    .run = image_crop_region_run,
+};
+
+/* ---- motions ---- */
 
 /* Where pixel (y, x) of the new picture comes from: row = y0 + yy y + yx x, column alike. */
 typedef struct {

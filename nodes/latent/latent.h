@@ -19,8 +19,8 @@ extern const kiln_node node_latent_upscale, node_latent_upscale_by, node_latent_
 /* latent_join.c: side by side, one after the other in time */
 extern const kiln_node node_latent_concat, node_latent_cut;
 /* latent_operation.c, latent_list.c, latent_file.c */
-extern const kiln_node node_latent_tonemap, node_latent_sharpen, node_latent_apply, node_rebatch_latents,
-    node_batch_latents, node_trim_video, node_save_latent, node_load_latent;
+extern const kiln_node node_latent_tonemap, node_latent_sharpen, node_latent_apply, node_latent_apply_cfg,
+    node_rebatch_latents, node_batch_latents, node_trim_video, node_save_latent, node_load_latent;
 /* latent_frames.c */
 extern const kiln_node node_empty_sd3_latent, node_latent_cut_to_batch, node_replace_video_frames;
 

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 
 enum { HEADER_MAX = 32 << 20, TEXT_KEYS = 2 };
@@ -41,9 +42,20 @@ static const kiln_param save_param[] = {{.name = "filename_prefix",
 static const kiln_port save_in[] = {{.name = "samples", .type = "LATENT", .doc = "What is written."}};
 static const kiln_port save_out[] = {{.name = "samples", .type = "LATENT", .doc = "The same."}};
 
+/* Where -o FILE names the result: its ending has to be the one that is written. */
+static kiln_status check_ending(const kiln_call *c, const char *own)
+{
+    const kiln_files_api *files = c->host->ability(KILN_FILES_ABILITY);
+    const char *wanted = files->text(c->ctx, "extension");
+    if (!wanted || strcasecmp(wanted, own) == 0) return KILN_OK;
+    return c->host->fail(c->ctx, KILN_ERR_INVALID, "-o: its name ends in .%.20s, and this node writes .%s files",
+                         wanted, own);
+}
+
 static kiln_status save_check(const kiln_call *c)
 {
     const kiln_files_api *files = c->host->ability(KILN_FILES_ABILITY);
+    TRY(check_ending(c, "latent"));
     return files->check(c->ctx, ((const save_params *)c->params)->prefix);
 }
 

@@ -1,13 +1,18 @@
-/* checkpoint.c - CheckpointLoaderSimple and DiffusersLoader: denoiser, text encoder and autoencoder of one file or
- * folder.
+/* checkpoint.c - CheckpointLoaderSimple, CheckpointLoader and DiffusersLoader: denoiser, text encoder and autoencoder
+ * of one file or folder.
  *
  * A file need not have all three (a refiner without an autoencoder, a denoiser alone). What is not in it is a fault
  * only where the workflow takes it; the rest of the file is used as it is.
  */
+#include "checkpoint_config.h"
 #include "kiln/kit.h"
 #include "kiln/model.h"
+#include "kiln/standard_sampling.h"
+#include "kiln/text.h"
 #include "load_part.h"
 #include "loaders.h"
+
+#include <stdlib.h>
 
 enum { PARTS = 3 };
 
@@ -93,6 +98,107 @@ const kiln_node node_checkpoint_loader = {
     KIT_PARAMS(checkpoint_params, checkpoint_param),
     .run = run_checkpoint,
     .check = check_checkpoint,
+};
+
+/* ---- CheckpointLoader ---- */
+
+typedef struct {
+    const char *config, *path;
+} config_params;
+
+static const kiln_param config_param[] = {
+    {.name = "config_name",
+     .type = KILN_P_FILE,
+     .flags = KILN_PARAM_REQUIRED,
+     .offset = offsetof(config_params, config),
+     .from = "configs",
+     .doc = "A .yaml file of the original code, such as v1-inference.yaml; of it what the network predicts "
+            "(parameterization) and the text encoder's layer (layer_idx) count."},
+    LOADER_PATH(config_params, "ckpt_name", "checkpoints", "As CheckpointLoaderSimple's."),
+};
+
+typedef struct {
+    kiln_standard_sampling sampling;
+    double sigma[];
+} v_sampling;
+
+/* The model's own training table, of a network that predicts velocity. */
+static kiln_status make_v(const kiln_call *c, kiln_value **model)
+{
+    const kiln_model_api *models = c->host->ability(KILN_MODEL_ABILITY);
+    const kiln_model *of = models->model(c->ctx, *model);
+    if (!of) return KILN_ERR_INVALID;
+    const kiln_model_sampling *own = of->denoiser->sampling;
+    if (!own->sigma)
+        return c->host->fail(c->ctx, KILN_ERR_INVALID, "the model has no table of training levels to predict v on");
+    v_sampling *v = malloc(sizeof *v + own->n_sigma * sizeof *v->sigma);
+    if (!v) return KILN_ERR_NOMEM;
+    memcpy(v->sigma, own->sigma, own->n_sigma * sizeof *v->sigma);
+    kiln_model m = *of;
+    const kiln_sampling_row row = {.prediction = KILN_PREDICT_V, .n_sigma = own->n_sigma, .sigma = v->sigma};
+    kiln_standard_sampling_init(&v->sampling, &row);
+    m.sampling = &v->sampling.base, m.owned = v, m.release = free, m.base = *model;
+    kiln_value *changed = models->model_new(c->ctx, &m);
+    if (!changed) {
+        free(v);
+        return KILN_ERR_NOMEM;
+    }
+    c->host->unref(*model);
+    *model = changed;
+    return KILN_OK;
+}
+
+static kiln_status set_layer(const kiln_call *c, int32_t layer, kiln_value **clip)
+{
+    const kiln_model_api *models = c->host->ability(KILN_MODEL_ABILITY);
+    const kiln_clip *of = models->clip(c->ctx, *clip);
+    kiln_clip_encoder *encoder = of ? kiln_clip_encoders_copy(of) : NULL;
+    if (!encoder) return of ? KILN_ERR_NOMEM : KILN_ERR_INVALID;
+    kiln_clip changed = *of;
+    kiln_value *value = NULL;
+    kiln_status status = KILN_OK;
+    for (uint32_t i = 0; i < of->n_encoder && status == KILN_OK; i++) {
+        encoder[i].layer = layer;
+        if (-layer > encoder[i].encoder->layers)
+            status = c->host->fail(c->ctx, KILN_ERR_INVALID, "layer_idx is %d, and the text encoder '%s' has %d layers",
+                                   layer, encoder[i].name, encoder[i].encoder->layers);
+    }
+    changed.encoder = encoder, changed.owned = encoder, changed.release = free, changed.base = *clip;
+    if (status == KILN_OK && !(value = models->clip_new(c->ctx, &changed))) status = KILN_ERR_NOMEM;
+    if (status != KILN_OK) {
+        free(encoder);
+        return status;
+    }
+    c->host->unref(*clip);
+    *clip = value;
+    return KILN_OK;
+}
+
+static kiln_status run_config(const kiln_call *c)
+{
+    const config_params *p = c->params;
+    checkpoint_config config;
+    TRY(checkpoint_config_read(c, p->config, &config));
+    TRY(load_all(c, p->path, 0));
+    if (config.predicts_v && c->out[0]) TRY(make_v(c, &c->out[0]));
+    return config.layer && c->out[1] ? set_layer(c, config.layer, &c->out[1]) : KILN_OK;
+}
+static kiln_status check_config(const kiln_call *c)
+{
+    const config_params *p = c->params;
+    checkpoint_config config;
+    if (p->config && p->config[0] && !kit_estimating(c)) TRY(checkpoint_config_read(c, p->config, &config));
+    return check_parts(c, p->path);
+}
+const kiln_node node_config_loader = {
+    LOADER_NODE,
+    .type = "CheckpointLoader",
+    .title = "Load Checkpoint With Config (DEPRECATED)",
+    .doc = "Opens a checkpoint beside the configuration it was trained with; CheckpointLoaderSimple does without.",
+    KILN_ARRAY(out, all_out),
+    KIT_PARAMS(config_params, config_param),
+    .run = run_config,
+    .check = check_config,
 };
 
 /* ---- DiffusersLoader ---- */

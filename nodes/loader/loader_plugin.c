@@ -10,4 +10,4 @@ static kiln_status open_plugin(const kiln_host *host)
 }
 
 KILN_PLUGIN_OPEN("org.kiln.loader", KILN_PLUGIN_VERSION, "MIT", open_plugin, &node_checkpoint_loader, &node_unet_loader,
-                 &node_vae_loader, &node_diffusers_loader);
+                 &node_vae_loader, &node_diffusers_loader, &node_config_loader);

@@ -4,7 +4,8 @@
 
 #include "kiln/plugin.h"
 
-extern const kiln_node node_checkpoint_loader, node_unet_loader, node_vae_loader, node_diffusers_loader;
+extern const kiln_node node_checkpoint_loader, node_unet_loader, node_vae_loader, node_diffusers_loader,
+    node_config_loader;
 
 #define LOADER_NODE                                                                                                    \
     .size = sizeof(kiln_node), .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT | KILN_NODE_ESTIMATES,                    \

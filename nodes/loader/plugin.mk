@@ -1,1 +1,1 @@
-libs_loader :=
+libs_loader := -lyaml

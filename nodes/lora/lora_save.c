@@ -6,6 +6,8 @@
 #include "lora.h"
 #include "lora_extract.h"
 
+#include <strings.h>
+
 enum { STANDARD, FULL_DIFF };
 
 typedef struct {
@@ -50,6 +52,10 @@ static const kiln_param save_param[] = {
 static kiln_status check(const kiln_call *c)
 {
     const kiln_files_api *files = c->host->ability(KILN_FILES_ABILITY);
+    const char *wanted = files->text(c->ctx, "extension");
+    if (wanted && strcasecmp(wanted, "safetensors") != 0)
+        return c->host->fail(c->ctx, KILN_ERR_INVALID,
+                             "-o: its name ends in .%.20s, and this node writes .safetensors files", wanted);
     return KILN_HAS(kiln_files_api, files, check) ? files->check(c->ctx, ((const save_params *)c->params)->prefix)
                                                   : KILN_OK;
 }

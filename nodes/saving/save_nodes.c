@@ -12,6 +12,7 @@
 #include "saved_file.h"
 
 #include <stdio.h>
+#include <strings.h>
 
 typedef struct {
     const char *prefix;
@@ -45,10 +46,21 @@ static const kiln_param vae_param[] = {SAVE_PARAM("vae/ComfyUI_vae")};
 
 static const save_params *params_of(const kiln_call *c) { return c->params; }
 
+/* Where -o FILE names the result: its ending has to be the one that is written. */
+static kiln_status check_ending(const kiln_call *c, const char *own)
+{
+    const kiln_files_api *files = c->host->ability(KILN_FILES_ABILITY);
+    const char *wanted = files->text(c->ctx, "extension");
+    if (!wanted || strcasecmp(wanted, own) == 0) return KILN_OK;
+    return c->host->fail(c->ctx, KILN_ERR_INVALID, "-o: its name ends in .%.20s, and this node writes .%s files",
+                         wanted, own);
+}
+
 /* Before anything runs: a name that cannot be. */
 static kiln_status check(const kiln_call *c)
 {
     const kiln_files_api *files = c->host->ability(KILN_FILES_ABILITY);
+    TRY(check_ending(c, "safetensors"));
     return files->check(c->ctx, params_of(c)->prefix);
 }
 

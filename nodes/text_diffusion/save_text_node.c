@@ -4,6 +4,7 @@
 
 #include <jansson.h>
 #include <stdio.h>
+#include <strings.h>
 
 enum { FORMAT_TXT, FORMAT_CSV, FORMAT_MD, FORMAT_JSON };
 
@@ -20,8 +21,18 @@ static const kiln_choice format[] = {{.name = "txt", .value = FORMAT_TXT},
 
 static const kiln_files_api *files_of(const kiln_call *c) { return c->host->ability(KILN_FILES_ABILITY); }
 
+/* Where -o FILE names the result: its ending has to be the one that is written. */
+static kiln_status check_ending(const kiln_call *c, const char *own)
+{
+    const char *wanted = files_of(c)->text(c->ctx, "extension");
+    if (!wanted || strcasecmp(wanted, own) == 0) return KILN_OK;
+    return c->host->fail(c->ctx, KILN_ERR_INVALID, "-o: its name ends in .%.20s, and this node writes .%s files",
+                         wanted, own);
+}
+
 static kiln_status check(const kiln_call *c)
 {
+    TRY(check_ending(c, format[((const save_params *)c->params)->format].name));
     return files_of(c)->check(c->ctx, ((const save_params *)c->params)->prefix);
 }
 

@@ -2,6 +2,7 @@
 #include "conditions.h"
 
 #include "kiln/kit.h"
+#include "network_hooks.h"
 #include "torch_random.h"
 
 #include <math.h>
@@ -177,6 +178,7 @@ static const char *const known_keys[] = {"area",
                                          "end_percent",
                                          "model_range",
                                          "hooks",
+                                         NETWORK_HOOKS_KEY,
                                          "default",
                                          "clip_start_percent",
                                          "clip_end_percent",
@@ -277,18 +279,29 @@ static kiln_status derive(const condition_reading *r, const kiln_value *entry, i
     return d->derive ? d->derive(d, &given) : KILN_OK;
 }
 
-static kiln_status read_hook_inputs(const condition_reading *r, const kiln_value *entry, size_t number,
+/* A hook that entries bring takes its values from there; the model's own brings them along. */
+static const kiln_value *values_beside(const condition_reading *r, const control_list *with, const kiln_hook *h)
+{
+    const kiln_value *own = carried_hook_values(kit_values(r->call), with->hooks, h);
+    return own ? own : h->values;
+}
+
+static kiln_status read_hook_inputs(const condition_reading *r, const control_list *with, size_t number,
                                     input_values *out)
 {
+    const kiln_value *entry = with->entry;
     const kiln_hook *h = r->model->hook[number];
     input_search s = search_of(r, entry);
     char prefix[32], owner[100];
     snprintf(prefix, sizeof prefix, "hook.%zu.", number);
     snprintf(owner, sizeof owner, "the hook '%.*s'", (int)strcspn(h->identity, "/"), h->identity);
     s.owner = owner, s.prefix = prefix, s.hook = (int)number;
-    s.beside = h->values;
+    s.beside = values_beside(r, with, h);
     s.spec = h->input, s.n_spec = h->n_input, s.stride = h->input_stride;
-    return input_values_find(&s, out);
+    size_t before = out->n;
+    TRY(input_values_find(&s, out));
+    for (size_t i = before; i < out->n; i++) out->value[i].carried = number + r->n_carried >= r->model->n_hook;
+    return KILN_OK;
 }
 
 static kiln_status read_inputs(const condition_reading *r, const control_list *with, condition *e)
@@ -301,7 +314,7 @@ static kiln_status read_inputs(const condition_reading *r, const control_list *w
     s.derived = &derived;
     TRY(input_values_find(&s, &e->inputs));
     s.derived = NULL;
-    for (size_t i = 0; i < r->model->n_hook; i++) TRY(read_hook_inputs(r, entry, i, &e->inputs));
+    for (size_t i = 0; i < r->model->n_hook; i++) TRY(read_hook_inputs(r, with, i, &e->inputs));
     return control_uses_read(&s, with, &r->counted, &e->controls);
 }
 
@@ -375,7 +388,7 @@ kiln_status conditions_read(const condition_reading *r, const kiln_value *condit
     out->entry = c->host->scratch(c->ctx, n * sizeof *out->entry, KILN_CPU);
     control_list *with = c->host->scratch(c->ctx, n * sizeof *with, KILN_CPU);
     if (!out->entry || !with) return KILN_ERR_NOMEM;
-    control_lists(c, conditioning, r->lender, r->model->weights, with);
+    TRY(control_lists(c, conditioning, r->lender, r->model->weights, with));
     for (size_t i = 0; i < n; i++)
         if (!is_elsewhere(r, with[i].entry)) TRY(read_entry(r, &with[i], &out->entry[out->n++]));
     if (out->n) return KILN_OK;
@@ -422,12 +435,28 @@ static int is_there(const condition *round, const condition *e)
     return within(round, e) && within(e, round) && (round->has_area || !e->hooks.n);
 }
 
+/* The inputs of `round`, but those of hooks that entries bring as `e` has them. */
+static kiln_status opposite_inputs(const kiln_call *c, const condition *round, const condition *e, input_values *out)
+{
+    *out = round->inputs;
+    out->capacity = out->n;
+    out->value = c->host->scratch(c->ctx, (out->n + 1) * sizeof *out->value, KILN_CPU);
+    if (!out->value) return KILN_ERR_NOMEM;
+    for (size_t i = 0; i < out->n; i++) out->value[i] = round->inputs.value[i];
+    for (size_t i = 0; i < out->n; i++)
+        for (size_t k = 0; out->value[i].carried && k < e->inputs.n; k++)
+            if (e->inputs.value[k].carried && strcmp(e->inputs.value[k].name, out->value[i].name) == 0)
+                out->value[i] = e->inputs.value[k];
+    return KILN_OK;
+}
+
 static kiln_status oppose(const kiln_call *c, conditions *to, const condition *e)
 {
     const condition *round = smallest_round(to, e);
     if (!round || is_there(round, e)) return KILN_OK;
     condition opposite = *e;
-    opposite.inputs = round->inputs, opposite.controls = round->controls;
+    TRY(opposite_inputs(c, round, e, &opposite.inputs));
+    opposite.controls = round->controls;
     opposite.unconditional = round->unconditional;
     return append(c, to, &opposite);
 }

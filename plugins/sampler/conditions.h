@@ -3,8 +3,8 @@
  *
  * Entry keys read here: area [h,w,y,x] in latent cells or area_percent (fractions of the whole); strength; mask (MASK,
  * one or a batch), mask_strength, set_area_to_bounds; start_percent, end_percent, clip_start_percent, clip_end_percent;
- * control, control_apply_to_uncond; hooks; default; model_range. The meaning is ComfyUI's (calc_cond_batch). All others
- * are the model's, by its inputs. Memory: the call's scratch.
+ * control, control_apply_to_uncond; hooks; network_hooks; default; model_range. The meaning is ComfyUI's
+ * (calc_cond_batch). All others are the model's, by its inputs. Memory: the call's scratch.
  */
 #ifndef KILN_SAMPLER_CONDITIONS_H
 #define KILN_SAMPLER_CONDITIONS_H
@@ -62,6 +62,7 @@ typedef struct {
     const kiln_value *latent;  /* that is sampled */
     uint64_t seed;             /* of its noise    */
     entry_keys *keys;          /* that entries have; NULL: nobody asks */
+    size_t n_carried;          /* hooks at the end of the model's that entries bring */
     hook_schedules *schedules; /* of the entries' hooks; NULL: none is read */
     const kiln_value
         *lender; /* the conditioning whose controls may be for all sets; NULL: this one, or there is none */
@@ -73,8 +74,8 @@ typedef struct {
 kiln_status conditions_read(const condition_reading *r, const kiln_value *conditioning, conditions *out);
 
 /* Each entry with an area gets an opposite in every other set: the same area, weight and range with the inputs of that
- * set's entry round it and its own hooks, unless there is one of that very area. So every part of the picture is guided
- * by both sides. ComfyUI's create_cond_with_same_area_if_none. */
+ * set's entry round it and its own hooks (of both kinds), unless there is one of that very area. So every part of the
+ * picture is guided by both sides. ComfyUI's create_cond_with_same_area_if_none. */
 kiln_status conditions_oppose(const kiln_call *c, conditions *const *set, size_t n, int64_t height, int64_t width);
 
 /* What of `from` speaks for a part of the picture, with places and weights as that part has them. */

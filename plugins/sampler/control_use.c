@@ -2,6 +2,8 @@
 #include "control_use.h"
 
 #include "kiln/kit.h"
+#include "lent_lists.h"
+#include "network_hooks.h"
 
 #include <stdio.h>
 
@@ -83,44 +85,18 @@ static kiln_status read_use(const input_search *search, const control_list *of, 
 
 /* ---- whose controls ---- */
 
-static int has_area(const kiln_value_api *v, const kiln_value *entry)
-{
-    return v->map_get(entry, "area") || v->map_get(entry, "area_percent");
-}
-
-/* Number n of the lender's lists that are for others too; NULL: there are not as many. */
-static const kiln_value *lent(const kiln_value_api *v, const kiln_value *lender, size_t n)
-{
-    for (size_t i = 0; lender && i < v->count(lender); i++) {
-        const kiln_value *entry = v->list_at(lender, i), *list = v->map_get(entry, "control");
-        int both = 0;
-        if (!list || has_area(v, entry)) continue;
-        if (v->get_bool(v->map_get(entry, "control_apply_to_uncond"), &both) == KILN_OK && both && n-- == 0)
-            return list;
-    }
-    return NULL;
-}
-
-void control_lists(const kiln_call *c, const kiln_value *conditioning, const kiln_value *lender, kiln_weights *denoiser,
-                   control_list *out)
+kiln_status control_lists(const kiln_call *c, const kiln_value *conditioning, const kiln_value *lender,
+                          kiln_weights *denoiser, control_list *out)
 {
     const kiln_value_api *v = kit_values(c);
-    size_t n = v->count(conditioning), free_entries = 0, lists = 0;
-    int own = 0;
-    for (size_t i = 0; i < n; i++) {
-        const kiln_value *entry = v->list_at(conditioning, i);
-        out[i] = (control_list){entry, v->map_get(entry, "control"), denoiser};
-        own |= out[i].list && !has_area(v, entry);
-        free_entries += !has_area(v, entry);
-    }
-    while (lent(v, lender, lists)) lists++;
-    if (own || !lists || !free_entries) return;
-    /* list k goes to free entry k % n, and the last that comes there stays */
-    for (size_t i = 0, k = 0; i < n; i++) {
-        if (has_area(v, out[i].entry)) continue;
-        if (k < lists) out[i].list = lent(v, lender, k + (lists - 1 - k) / free_entries * free_entries);
-        k++;
-    }
+    size_t n = v->count(conditioning);
+    const kiln_value **list = c->host->scratch(c->ctx, (n + 1) * sizeof *list, KILN_CPU);
+    if (!list) return KILN_ERR_NOMEM;
+    lent_lists(v, conditioning, lender, "control", "control_apply_to_uncond", list);
+    for (size_t i = 0; i < n; i++) out[i] = (control_list){v->list_at(conditioning, i), list[i], denoiser, NULL};
+    lent_lists(v, conditioning, lender, NETWORK_HOOKS_KEY, NULL, list);
+    for (size_t i = 0; i < n; i++) out[i].hooks = list[i];
+    return KILN_OK;
 }
 
 /* ---- reading ---- */

@@ -25,10 +25,11 @@ typedef struct {
     size_t n;
 } control_uses;
 
-/* An entry, and the list of its controls: its own "control", one that is lent, or NULL. */
+/* An entry, and the lists of its controls and of the hooks it brings (network_hooks.h): its own, lent ones, or NULL. */
 typedef struct {
     const kiln_value *entry, *list;
     kiln_weights *denoiser; /* that they steer */
+    const kiln_value *hooks;
 } control_list;
 
 /* What every control may have beside its network's inputs: a mask over the picture, by which its results are
@@ -38,10 +39,10 @@ typedef struct {
 /* `search` says for whom: its call, what, shape, format and scaling. */
 kiln_status control_uses_read(const input_search *search, const control_list *of, const model_sampling *counted,
                               control_uses *out);
-/* The controls of each entry of a conditioning, in out[its count]. When none of its entries without an area has any,
- * they take those of `lender`'s that are marked "control_apply_to_uncond", in turn: ComfyUI's ControlNetApply. */
-void control_lists(const kiln_call *c, const kiln_value *conditioning, const kiln_value *lender, kiln_weights *denoiser,
-                   control_list *out);
+/* Of each entry of a conditioning, in out[its count]. What `lender` may lend: controls that are marked
+ * "control_apply_to_uncond" (ComfyUI's ControlNetApply), and hooks. */
+kiln_status control_lists(const kiln_call *c, const kiln_value *conditioning, const kiln_value *lender,
+                          kiln_weights *denoiser, control_list *out);
 
 /* 1: it adds something at this level. */
 static inline int control_acts(const control_use *u, double sigma)

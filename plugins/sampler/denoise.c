@@ -84,6 +84,7 @@ static void tell_facts(const evaluator *e, model_sampling *counted)
 static kiln_status list_ranges(evaluator *e, const kiln_model *m, denoise_set *set)
 {
     const kiln_model_api *models = host_of(e)->ability(KILN_MODEL_ABILITY);
+    TRY(carried_hooks_model(e->call, &e->carried, m, &m));
     set->range[0] = (denoise_range){.model = m,
                                     .name = m->name      ? m->name
                                             : m->n_range ? "base"
@@ -103,6 +104,7 @@ static kiln_status list_ranges(evaluator *e, const kiln_model *m, denoise_set *s
                                     "the '%s' of a MODEL has ranges of its own, which nothing would evaluate; give it "
                                     "a MODEL without",
                                     r->name);
+        TRY(carried_hooks_model(e->call, &e->carried, other, &other));
         set->range[set->n++] = (denoise_range){.model = other, .name = r->name, .below = r->below};
     }
     return KILN_OK;
@@ -152,6 +154,7 @@ static kiln_status read_set(evaluator *e, int set, const kiln_value *conditionin
                                      .latent = e->latent,
                                      .seed = e->seed,
                                      .keys = &e->last->keys,
+                                     .n_carried = e->carried.n,
                                      .schedules = &e->last->schedules,
                                      .lender = set > 0 && set < KILN_GUIDER_SETS ? e->by.conditioning[0] : NULL};
         TRY(conditions_read(&reading, conditioning, &r->given));
@@ -195,6 +198,7 @@ kiln_status evaluator_read_conditions(evaluator *e)
     int n = 0;
     e->areas = NULL;
     tell_facts(e, &e->counted);
+    TRY(carried_hooks_collect(e->call, &e->by, e->model[0], &e->carried));
     if (!e->by.row) return read_set(e, 0, e->by.conditioning[0], "the conditioning");
     for (; n < (int)e->by.row->n_set; n++)
         TRY(read_set(e, n, e->by.conditioning[n], guider_set(e->by.row, (size_t)n)->name));

@@ -14,6 +14,7 @@
 #include "kiln/sampler.h"
 #include "latent_space.h"
 #include "network.h"
+#include "network_hooks.h"
 
 /* A guider's own sets come first, then those of the guidance that hangs on its first model. */
 enum { DENOISE_EXTRA = 4, DENOISE_SETS = KILN_GUIDER_SETS + DENOISE_EXTRA };
@@ -95,6 +96,7 @@ struct evaluator {
     guider_parts by;
     const kiln_model *model[KILN_GUIDER_MODELS];
     model_sampling counted; /* of the first model */
+    carried_hooks carried;  /* that conditionings bring   */
     denoise_set set[DENOISE_SETS];
     denoise_area *areas;      /* that were asked for */
     const kiln_value *latent; /* that is sampled */

@@ -19,6 +19,7 @@ typedef struct {
     const void *data; /* NULL: absent, or nothing is computed    */
     int absent;       /* the network is recorded without it      */
     int hook;         /* of the model's hooks, whose input it is; -1: none */
+    int carried;      /* 1: that hook came with an entry (network_hooks.h) */
 } input_value;
 
 typedef struct {

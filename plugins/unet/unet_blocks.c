@@ -140,6 +140,7 @@ kiln_t unet_transformer_block(const unet_recorder *r, const char *name, kiln_t x
     o->scope_push(r->p, name);
     kiln_t h = unet_place(r, "attn1.in", unet_layer_norm(r, PART("norm1"), x), NULL);
     x = o->add(r->p, attend(r, name, "attn1", h, of->context_only ? r->context : h, of->heads), x);
+    x = unet_place(r, "middle", x, NULL);
     h = unet_place(r, "attn2.in", unet_layer_norm(r, PART("norm2"), x), NULL);
     x = o->add(r->p, attend(r, name, "attn2", h, r->context, of->heads), x);
     h = unet_linear(r, PART("ff.net.0.proj"), unet_layer_norm(r, PART("norm3"), x), 8 * c, 1); /* [N,T,8C]   */

@@ -23,10 +23,10 @@ static void visit_transformer(const visitor *v, const char *part, uint32_t numbe
     static const struct {
         const char *name;
         uint32_t kind;
-    } attention[] = {{"attn1.in", KILN_PLACE_POINT},  {"attn1", KILN_PLACE_ATTENTION},
-                     {"attn1.out", KILN_PLACE_POINT}, {"attn1.to_out", KILN_PLACE_POINT},
-                     {"attn2.in", KILN_PLACE_POINT},  {"attn2", KILN_PLACE_ATTENTION},
-                     {"attn2.out", KILN_PLACE_POINT}, {"attn2.to_out", KILN_PLACE_POINT}};
+    } attention[] = {
+        {"attn1.in", KILN_PLACE_POINT},     {"attn1", KILN_PLACE_ATTENTION}, {"attn1.out", KILN_PLACE_POINT},
+        {"attn1.to_out", KILN_PLACE_POINT}, {"middle", KILN_PLACE_POINT},    {"attn2.in", KILN_PLACE_POINT},
+        {"attn2", KILN_PLACE_ATTENTION},    {"attn2.out", KILN_PLACE_POINT}, {"attn2.to_out", KILN_PLACE_POINT}};
     char name[32];
     for (size_t i = 0; i < COUNT(attention); i++) {
         snprintf(name, sizeof name, "t%u.%s", transformer, attention[i].name);

@@ -11,6 +11,7 @@ its width of text and loses its lower half. All weights are random, of a scale a
                                             the other architectures (CUT), each made when a row wants it; full-size ones by
                                             themselves, for as long as their rows are drawn
     models/controlnet/*                     see controls.py, each made when a row wants it
+    models/gligen/boxes.safetensors         see gligen_files.py
     input/{colour,alpha,grey}.png           48x40 pixels
 """
 
@@ -28,7 +29,9 @@ import torch
 from PIL import Image
 
 import common
+import config_files
 import controls
+import gligen_files
 import hook_files
 import lora_files
 import upscale_files
@@ -151,6 +154,8 @@ def make_cut(folder, prompts):
     upscale_files.make(folder / "models", prompts)
     hook_files.make(folder / "models", prompts)
     vision_files.make(folder / "models", prompts)
+    config_files.make(folder / "models", prompts)
+    gligen_files.make(folder / "models", prompts, UNET)
 
 
 def make_single(path, family, parts=None, cut=False):

@@ -523,5 +523,7 @@ import rows_save  # noqa: E402,F401
 import rows_attention  # noqa: E402,F401
 import rows_windows  # noqa: E402,F401
 import rows_hooks  # noqa: E402,F401: hooks of conditionings
+import rows_gligen  # noqa: E402,F401: boxes with texts
+import rows_guidance  # noqa: E402,F401: guidance along a batch, with an operation, of a length
 import rows_vision  # noqa: E402,F401: pictures that are shown to a model
 import rows_image  # noqa: E402,F401: pictures, masks and texts alone

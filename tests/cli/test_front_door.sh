@@ -84,6 +84,8 @@ expect one_file_skipped 0 "new/one.png is there; nothing was run" "$kiln" run fl
 expect one_file_without_an_ending 2 "it is a file's name with its ending" one -o new/one
 expect one_file_that_is_a_folder 2 "this is a folder" one -o new
 expect one_file_of_another_kind 2 "kiln writes no .tiff files" one -o new/one.tiff
+expect one_file_that_its_node_does_not_write 2 "its name ends in .latent, and this node writes .png, .jpg and .webp files" one -o new/one.latent
+check that_is_said_before_anything_runs bash -c '! grep -q "^\[1/" "$1/log"' _ "$work"
 expect one_file_of_two 2 "several nodes write results" "$kiln" run two.json --no-cache -q -o both.png
 expect one_file_of_a_sweep 2 "-o is one file" one -o x.png --over width=16,24
 expect one_file_and_a_folder 2 "which?" one -o x.png --out out

@@ -13,6 +13,8 @@ exported=$(nm -D --defined-only "$lib" | awk '{ print $3 }' | sort)
 declared=$(sed -nE 's/^KILN_EXPORT .*[ *](kiln_[a-z_]+)\(.*/\1/p' "$prefix/include/kiln/engine.h" | sort)
 [ -n "$declared" ] && [ "$exported" = "$declared" ]; verdict it_exports_the_header_and_nothing_else $?
 
+major=$(sed -n 's/^#define KILN_ABI_MAJOR //p' "$prefix/include/kiln/plugin.h")
+[ "$(objdump -p "$lib" | awk '$1 == "SONAME" { print $2 }')" = "libkiln.so.$major" ] && [ -f "$lib.$major" ]; verdict its_soname_has_the_contracts_major $?
 export PKG_CONFIG_PATH="$prefix/lib/pkgconfig" LD_LIBRARY_PATH="$prefix/lib" KILN_CACHE=off
 cp "$KILN_ROOT/docs/library/run_workflow.c" "$KILN_ROOT/docs/library/run_workflow.py" "$KILN_ROOT/tests/library/ways.c" .
 san=""

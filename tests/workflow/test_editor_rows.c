@@ -83,6 +83,8 @@ static void test_rows_have_comfyuis_order(void)
         const kiln_node *t = catalog_node(c, i)->node;
         if (!line_of(t->type, wanted)) continue;
         line_of_row(t, is);
+        if (strcmp(t->type, "CustomCombo") == 0)
+            is[strlen(wanted)] = 0; /* the rest is what a user adds in the editor */
         CHECK_STR(is, wanted);
         compared++;
     }

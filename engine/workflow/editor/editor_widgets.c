@@ -65,6 +65,19 @@ static const char *written(void *arg, const char *name)
     return i >= 0 && n->value[i] ? editor_text(n->value[i]) : NULL;
 }
 
+/* A box stands in the list as a map and then once more number by number: what the map has for the parameter, which is
+ * called "crop_region.x". NULL: it is no part of one. *at goes on behind the last part. */
+static const yaml_node *part_of_box(const editor_node *n, uint32_t i, const yaml_node *list, size_t *at)
+{
+    const kiln_param *p = node_param(n->row, i), *next = i + 1 < n->row->n_param ? node_param(n->row, i + 1) : NULL;
+    const char *dot = strchr(p->name, '.');
+    const yaml_node *box = dot && *at < list->n && list->item[*at]->kind == YAML_MAP ? list->item[*at] : NULL;
+    if (!box) return NULL;
+    size_t group = (size_t)(dot - p->name) + 1;
+    if (!next || strncmp(next->name, p->name, group) != 0) *at += 1 + box->n;
+    return yaml_get(box, dot + 1);
+}
+
 void editor_widgets_read(editor *x, editor_node *n)
 {
     const yaml_node *v = n->values;
@@ -82,7 +95,10 @@ void editor_widgets_read(editor *x, editor_node *n)
         const kiln_param *p = node_param(n->row, i);
         if (map) n->value[i] = yaml_get(v, p->name);
         if (dependent_was_left(n->row, p, written, n)) continue;
-        if (list && !(p->flags & KILN_PARAM_OWN)) {
+        const yaml_node *part = list ? part_of_box(n, i, v, &at) : NULL;
+        if (part) {
+            n->value[i] = part;
+        } else if (list && !(p->flags & KILN_PARAM_OWN)) {
             n->value[i] = at < v->n ? v->item[at] : NULL;
             at += 1 + (size_t)editor_has_control(p);
         }
