@@ -22,6 +22,7 @@ import hashlib
 import json
 import os
 import pathlib
+import resource
 import shutil
 import subprocess
 import sys
@@ -39,7 +40,7 @@ BOUND_MEAN, BOUND_MAX = 0.1, 1
 BOUND_FULL = 0.5, 255  # mean and largest
 EDGE_MOST = 0.6  # of a drawn picture's values may be 0 or 255
 SPREAD_LEAST = 5  # its standard deviation
-ROW_SECONDS = {False: 120, True: 900}  # by whether the models are full-size
+ROW_SECONDS = {False: 120, True: 900}  # of the processor, by whether the models are full-size
 FULL_OPTIONS = ["--fp16-unet", "--fp16-text-enc"]
 
 
@@ -185,7 +186,7 @@ def run_kiln(options, base, name, prompt):
     folders = ["--models", base / "models", "--input", base / "input", "--out", file.parent]
     command = [options.kiln, "run", file, *folders, "--precision", "f32", "--device", "cpu", "--no-cache", "--quiet"]
     try:
-        ran = subprocess.run(command, capture_output=True, text=True, timeout=seconds)
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=20 * seconds, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds)))
     except subprocess.TimeoutExpired:
         return f"not done in {seconds} s"
     lines = ran.stderr.strip().splitlines() or [f"status {ran.returncode}"]

@@ -128,6 +128,36 @@ const kiln_node node_cfg_norm = {
     .run = run_norm,
 };
 
+/* ---- RenormCFG ---- */
+
+static const kiln_param renorm_param[] = {
+    KIT_FLOAT(renorm_settings, cfg_trunc, 100, 0, 100, 0.01, "Guided below this noise level; above it: the positive."),
+    KIT_FLOAT(renorm_settings, renorm_cfg, 1, 0, 100, 0.01,
+              "A picture's guided guess is at most that many times as long as its positive one; 0: any length."),
+};
+
+static kiln_status apply_renorm(void *self, const kiln_guesses *g)
+{
+    const double *n = numbers(self);
+    return guidance_renorm(&(renorm_settings){n[0], n[1]}, g);
+}
+
+static kiln_status run_renorm(const kiln_call *c)
+{
+    const renorm_settings *s = c->params;
+    /* below 1 it shortens the positive guess by itself, too: at cfg 1 */
+    uint32_t alone = s->renorm_cfg > 0 && s->renorm_cfg < 1 ? KILN_GUIDANCE_UNCONDITIONAL : 0;
+    return put(c, model_patch_new("RenormCFG", (double[]){s->cfg_trunc, s->renorm_cfg}, 2),
+               KILN_GUIDANCE_REPLACE | alone, apply_renorm);
+}
+
+const kiln_node node_renorm_cfg = {
+    GUIDANCE_NODE("RenormCFG", "RenormCFG", "advanced/model",
+                  "Guidance that makes no picture's guess longer than the positive one (Lumina-Image 2.0)."),
+    KIT_PARAMS(renorm_settings, renorm_param),
+    .run = run_renorm,
+};
+
 /* ---- TemporalScoreRescaling ---- */
 
 typedef struct {

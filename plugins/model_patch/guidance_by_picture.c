@@ -113,3 +113,22 @@ kiln_status guidance_tangential(const kiln_guesses *g)
     g->latents->lincomb_each(g->latents, g->negative, TERMS, c, x);
     return KILN_OK;
 }
+
+/* ---- RenormCFG ---- */
+
+kiln_status guidance_renorm(const renorm_settings *by, const kiln_guesses *g)
+{
+    double p2[PICTURES_MAX], guided2[PICTURES_MAX], c[PICTURES_MAX * 2];
+    const double p[TERMS] = {1, 0, 0}, guided[TERMS] = {g->cfg, 1 - g->cfg, 0};
+    kiln_latent *x[TERMS] = {g->positive, g->negative, g->positive};
+    int truncated = g->sigma >= by->cfg_trunc;
+    TRY(check_pictures(g));
+    dot(g, x, p, p, p2), dot(g, x, guided, guided, guided2);
+    for (size_t i = 0; i < pictures_of(g); i++) {
+        double most = by->renorm_cfg * sqrt(p2[i]), length = sqrt(guided2[i]);
+        double keep = by->renorm_cfg > 0 && length > most ? most / length : 1;
+        for (int k = 0; k < 2; k++) c[2 * i + k] = truncated ? p[k] : keep * guided[k];
+    }
+    g->latents->lincomb_each(g->latents, g->x0, 2, c, x);
+    return KILN_OK;
+}

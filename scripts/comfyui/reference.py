@@ -140,8 +140,32 @@ def keep(done, found):
     os.replace(part, done)
 
 
+# What nodes do that do not have these inputs yet. ComfyUI passes over an input that a node does not have.
+WITHOUT = {
+    "CFGNorm": {"pre_cfg": False},
+    "ContextWindowsManual": {"freenoise": False, "split_conds_to_windows": False, "cond_retain_index_list": "", "latent_retain_index_list": "", "causal_window_fix": False},
+    "ImageScaleToTotalPixels": {"resolution_steps": 1},
+}
+
+
+def lacking(prompt):
+    """"", or which node of this checkout cannot do what an input of the prompt asks for."""
+    import nodes
+
+    for node in prompt.values():
+        kind = node["class_type"]
+        declared = {name for part in nodes.NODE_CLASS_MAPPINGS[kind].INPUT_TYPES().values() for name in part} if kind in nodes.NODE_CLASS_MAPPINGS else set()
+        for name, value in node["inputs"].items():
+            if declared and name in WITHOUT.get(kind, ()) and name not in declared and value != WITHOUT[kind][name]:
+                return f"Cannot execute because node {kind} has no input {name}"
+    return ""
+
+
 def draw(executor, validate, name, prompt):
     """"", or why there is no picture."""
+    lacks = lacking(prompt)
+    if lacks:
+        return lacks
     valid, error, outputs, node_errors = asyncio.run(validate(name, prompt, None))
     reasons = [f"{e['message']}: {e['details']}" for n in node_errors.values() for e in n["errors"]]
     if not valid or reasons:

@@ -10,7 +10,6 @@ row("operation_cfg", *(drawn(model=n.LatentApplyOperationCFG(model=model, operat
 row("operation_cfg_batch", drawn(model=n.LatentApplyOperationCFG(model=n.LatentApplyOperationCFG(model=model, operation=tone), operation=sharp), latent_image=empty(96, 64, 2)))
 row("video_cfg", drawn(model=n.VideoLinearCFGGuidance(model=model, min_cfg=1.5), **along), drawn(model=n.VideoTriangleCFGGuidance(model=model, min_cfg=0.0), **along),
     drawn(model=n.VideoLinearCFGGuidance(model=model, min_cfg=1.0)), drawn(model=n.VideoTriangleCFGGuidance(model=model, min_cfg=2.0)))
-row("renorm_cfg", *(drawn(model=n.RenormCFG(model=model, cfg_trunc=trunc, renorm_cfg=norm)) for trunc, norm in ((100.0, 1.0), (100.0, 0.5), (3.0, 0.0), (100.0, 1.5))))
 
 section("A configuration beside the checkpoint; boxes and choices as values")
 

@@ -24,6 +24,9 @@ row("mahiro_cfg_1", drawn(model=n.Mahiro(model=model), cfg=1.0))
 with_each("cfg_norm", n.CFGNorm(model=model, strength=1.0, pre_cfg=False))
 row("cfg_norm_strength", drawn(model=n.CFGNorm(model=model, strength=0.9, pre_cfg=False), cfg=1.0), drawn(model=n.CFGNorm(model=model, strength=1.1, pre_cfg=False)))
 row("cfg_norm_pre", *(drawn(model=n.CFGNorm(model=model, strength=s, pre_cfg=True)) for s in (1.0, 0.4)))
+# ComfyUI's takes one picture at a time
+row("renorm_cfg", *(drawn(model=n.RenormCFG(model=model, cfg_trunc=100.0, renorm_cfg=1.0), **by) for by in ({}, {"sampler_name": "dpmpp_2m", "scheduler": "sgm_uniform", "cfg": 7.0})))
+row("renorm_cfg_short", *(drawn(model=n.RenormCFG(model=model, cfg_trunc=t, renorm_cfg=r), cfg=c) for t, r, c in ((100.0, 0.9, 4.0), (100.0, 0.95, 1.0), (2.0, 0.0, 4.0), (5.0, 1.1, 9.0))))
 row("guidance_stacked", drawn(model=n.Mahiro(model=n.CFGZeroStar(model=n.TCFG(model=n.APG(model=model, eta=0.5, norm_threshold=10.0, momentum=0.0))))),
     drawn(model=n.CFGNorm(model=n.RescaleCFG(model=n.TCFG(model=model), multiplier=0.7), strength=1.0, pre_cfg=False)))
 row("guidance_cfg_pp", *(drawn(model=patched, sampler_name="euler_cfg_pp", cfg=1.5) for patched in (n.TCFG(model=model), n.CFGZeroStar(model=model))))

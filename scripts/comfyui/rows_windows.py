@@ -1,6 +1,6 @@
 """Further prompts of `make parity-comfyui`: a batch that is evaluated in windows of pictures."""
 
-from rows import both, drawn, empty, model, no, row, section, text, third, yes
+from rows import both, drawn, empty, masked, model, no, row, section, shape, text, third, yes
 from graph import n
 
 section("Context windows")
@@ -30,5 +30,9 @@ row("windows_closed_loop", six(windowed(context_schedule="looped_uniform", close
 row("windows_stride", six(windowed(context_schedule="looped_uniform", context_length=3, context_stride=2, split_conds_to_windows=True), positive=three))
 row("windows_freenoise", six(windowed(freenoise=True)), six(windowed(freenoise=True, context_length=3, context_overlap=0), sampler_name="dpm_2"))
 row("windows_retained", six(windowed(latent_retain_index_list="0", cond_retain_index_list="0")), six(windowed(latent_retain_index_list="1, 0", causal_window_fix=False)))
-row("windows_alone", drawn(model=windowed(), latent_image=empty(64, 64, batch=4), steps=2))
+row("windows_alone", drawn(model=windowed(causal_window_fix=False), latent_image=empty(64, 64, batch=4), steps=2))
 row("windows_pag", six(windowed(n.PerturbedAttentionGuidance(model=model, scale=2.0), split_conds_to_windows=True), positive=three, negative=both(no, third)))
+
+# Inputs that all checkouts have: the pictures are those without windows.
+for schedule, fuse in (("standard_static", "pyramid"), ("standard_uniform", "relative"), ("looped_uniform", "flat"), ("batched", "overlap-linear")):
+    row(f"windows_plain_{schedule}", six(windowed(context_schedule=schedule, fuse_method=fuse, context_overlap=2, causal_window_fix=False), positive=both(yes, masked(shape))))

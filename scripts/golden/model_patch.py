@@ -1,6 +1,6 @@
 """tests/golden/model_patch.safetensors: what ComfyUI's own nodes make of small tensors, for guidance, FreeU, HyperTile, NAG and scaling.
 
-    python model_patch.py COMFYUI
+    python model_patch.py COMFYUI [PART ...]      PART: renorm, say; the others stay as the file has them
 
 A node is given a model that keeps the functions put on it; they are called with tensors as ComfyUI's sampling calls them, in float64 where
 they let it be. Pictures and features are written as kiln has them, channels last.
@@ -11,6 +11,7 @@ import pathlib
 import sys
 
 import torch
+from safetensors import safe_open
 
 from common import GOLDEN, randn, save, versions
 
@@ -90,6 +91,18 @@ def guidance(out):
     out["guidance.norm_instead"] = last(x - fn({"cond": x - c, "uncond": x - u, "cond_scale": CFG}))
 
 
+def renorm(out):
+    """One picture at a time, as the node is written; of the second setting only the first is shortened."""
+    x, c, u = (numbers(name, 2, 4, 5, 6) for name in ("x", "positive", "negative"))
+    x, u = 3 * x, c + 0.6 * u
+    unet = Model()
+    unet.diffusion_model = type("UNet", (), {"in_channels": 4})
+    for i, (trunc, times) in enumerate(((100.0, 1.0), (100.0, 2.1), (1.0, 1.0))):
+        fn = functions("nodes_lumina2", "RenormCFG", unet, cfg_trunc=trunc, renorm_cfg=times)["sampler_cfg_function"]
+        each = (dict(zip(("input", "cond_denoised", "uncond_denoised"), (t[k : k + 1] for t in (x, c, u)))) for k in range(2))
+        out[f"guidance.renorm.{i}"] = last(x - torch.cat([fn({**args, "cond_scale": CFG, "timestep": torch.tensor([1.0])}) for args in each]))
+
+
 def free_u(out):
     """UNets 4 wide: 16 channels are the lowest resolution, 8 the next, 4 neither."""
     for stage, (width, h, w) in enumerate(((16, 5, 6), (8, 4, 7), (8, 1, 4), (16, 2, 1), (4, 3, 3))):
@@ -142,13 +155,20 @@ def scaling(out):
 
 
 def main():
-    start(pathlib.Path(sys.argv[1]).resolve())
+    arguments = sys.argv[1:]
+    start(pathlib.Path(arguments[0]).resolve())
     import comfyui_version
 
-    out = {}
-    for part in (guidance, free_u, hyper_tile, nag, scaling):
-        part(out)
-    save(GOLDEN / "model_patch.safetensors", out, {**versions(), "comfyui": comfyui_version.__version__})
+    out, path, only = {}, GOLDEN / "model_patch.safetensors", arguments[1:]
+    made_by = {**versions(), "comfyui": comfyui_version.__version__}
+    if only:
+        with safe_open(path, "pt") as file:
+            out = {name: file.get_tensor(name).clone() for name in file.keys()}
+            made_by = file.metadata() | {f"comfyui {name}": comfyui_version.__version__ for name in only}
+    for part in (guidance, renorm, free_u, hyper_tile, nag, scaling):
+        if not only or part.__name__ in only:
+            part(out)
+    save(path, out, made_by)
 
 
 if __name__ == "__main__":

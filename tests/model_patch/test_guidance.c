@@ -114,6 +114,22 @@ static void test_norm(void)
     latent_check(file, "guidance.norm_instead", &x0, TOLERANCE);
 }
 
+static void test_renorm(void)
+{
+    const renorm_settings s[] = {{100, 1}, {100, 2.1}, {1, 1}};
+    for (int i = 0; i < 3; i++) {
+        char name[60];
+        kiln_guesses g = guesses();
+        CHECK_EQ(guidance_renorm(&s[i], &g), KILN_OK);
+        snprintf(name, sizeof name, "guidance.renorm.%d", i);
+        latent_check(file, name, &x0, TOLERANCE);
+    }
+    kiln_guesses g = guesses();
+    kiln_latent plain = x0;
+    CHECK_EQ(guidance_renorm(&(renorm_settings){100, 0}, &g), KILN_OK); /* any length: as CFG */
+    check_array(x0.v, plain.v, kit_numbers(), TOLERANCE, "any length", __FILE__, __LINE__);
+}
+
 static void test_frequencies(void)
 {
     const frequency_settings s[] = {{0.8, 1.6, 2}, {1.3, 0.5, 20}};
@@ -191,6 +207,7 @@ static void test_guesses_of_nothing(void)
     CHECK_EQ(guidance_zero_star(&g), KILN_OK);
     CHECK_EQ(guidance_norm_after(1, &g), KILN_OK);
     CHECK_EQ(guidance_norm_instead(1, &g), KILN_OK);
+    CHECK_EQ(guidance_renorm(&(renorm_settings){100, 1}, &g), KILN_OK);
     CHECK_EQ(guidance_mahiro(&g), KILN_OK);
     for (size_t i = 0; i < kit_numbers(); i++)
         finite &= isfinite(positive.v[i]) && isfinite(negative.v[i]) && isfinite(x0.v[i]);
@@ -288,6 +305,7 @@ int main(int argc, char **argv)
         CASE(test_zero_star),
         CASE(test_mahiro),
         CASE(test_norm),
+        CASE(test_renorm),
         CASE(test_frequencies),
         CASE(test_score_rescaling),
         CASE(test_apg_neutral),

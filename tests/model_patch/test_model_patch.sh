@@ -51,6 +51,9 @@ counts APG norm_threshold 5.0 2.0
 counts APG momentum 0.0 -0.5
 counts CFGNorm strength 1.0 0.8
 counts CFGNorm pre_cfg false true
+counts RenormCFG cfg_trunc 100.0 2.0
+counts RenormCFG renorm_cfg 1.0 0.7
+counts RenormCFG renorm_cfg 1.0 0.8 64 1.0 # cfg 1: the positive alone is shortened
 counts TemporalScoreRescaling tsr_k 0.95 0.3
 counts TemporalScoreRescaling tsr_sigma 1.0 50.0 64 2.0 "tsr_k: 0.3"
 counts FreSca scale_low 1.0 3.0

@@ -1,5 +1,5 @@
 /* test_regex.c - RegexMatch, RegexExtract and RegexReplace against Python (tests/golden/regex.txt, written by
- * scripts/golden/regexes.py), and what is said of patterns and replacements that are none. */
+ * scripts/golden/regex_nodes.py), and what is said of patterns and replacements that are none. */
 #include "node_kit.h"
 
 #include "primitive.h"
