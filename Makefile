@@ -230,10 +230,12 @@ $(B)/tests/judge/judge: $(B)/tests/judge/judge.o $(B)/tests/judge/sight.o $(B)/t
 
 # ---- what people type --------------------------------------------------------------------------------
 .PHONY: all setup run test tests test-sanitizers bench bench-sdxl bench-peers parity-full parity-comfyui parity-tokenizers test-templates fuzz torture install uninstall deb compdb format format-check lint analyze clean help
-all: $(B)/kiln $(B)/libkiln.so $(plugin_so) $(cuda_so) $(B)/workflows cuda-note
-# So that kiln finds what it ships from wherever it is built.
-$(B)/workflows: FORCE
-	@mkdir -p $(@D) && ln -sfn "$$(realpath --relative-to=$(@D) workflows)" $@
+all: $(B)/kiln $(B)/libkiln.so $(plugin_so) $(cuda_so) $(B)/workflows $(B)/templates $(B)/pkgconfig/kiln.pc cuda-note
+# So that kiln finds what it ships from wherever it is built, and plugins are built against it there too.
+$(B)/workflows $(B)/templates: FORCE
+	@mkdir -p $(@D) && ln -sfn "$$(realpath --relative-to=$(@D) $(if $(filter %/templates,$@),plugins/templates,workflows))" $@
+$(B)/pkgconfig/kiln.pc: scripts/kiln.pc.in Makefile
+	@mkdir -p $(@D) && sed -e 's|@PREFIX@|$(CURDIR)|' -e 's|@VERSION@|$(VERSION)|' -e 's|^plugindir=.*|plugindir=$(abspath $(B))/plugins|' $< >$@
 help:
 	@sed -n '1,6p' Makefile; echo; echo "targets: all run test test-memory test-places test-promises test-samplers test-sanitizers test-templates bench bench-sdxl bench-peers parity-full parity-comfyui parity-tokenizers fuzz install uninstall deb compdb format format-check lint analyze clean"
 
@@ -360,7 +362,7 @@ install: all $(if $(NVCC),cuda)
 	rm -rf "$(root)/share/doc/kiln" && install -d "$(root)/share/doc/kiln"
 	cp -R README.md LICENSE docs "$(root)/share/doc/kiln/"
 	install -d "$(pydir)" && install -m 644 bindings/python/kiln/*.py "$(pydir)/"
-	cp -R plugins/template plugins/examples "$(root)/share/kiln/"
+	cp -R plugins/template plugins/templates plugins/examples "$(root)/share/kiln/"
 	chmod -R u=rwX,go=rX "$(root)/share/doc/kiln" "$(root)/share/kiln"
 	for p in kiln kiln-engine; do sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' scripts/$$p.pc.in >"$(libdir)/pkgconfig/$$p.pc"; done
 uninstall:
