@@ -28,7 +28,7 @@ static kiln_status wrong(const reading *r, const yaml_node *at, const char *fmt,
     va_start(args, fmt);
     error_setv(r->e, KILN_ERR_INVALID, fmt, args);
     va_end(args);
-    error_prefix(r->e, "%s:%u:%u: ", r->path, at->at.line, at->at.column);
+    error_prefix(r->e, "%s:%u:%u", r->path, at->at.line, at->at.column);
     return KILN_ERR_INVALID;
 }
 
