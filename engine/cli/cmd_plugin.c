@@ -41,9 +41,9 @@ const manual manual_plugin = {
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .examples = "  kiln plugin new soft-glow --kind node --lang c++\n"
-                "  kiln plugin install soft-glow\n"
-                "  kiln plugin info org.example.soft-glow\n"
-                "  kiln plugin disable org.example.soft-glow\n",
+                "  kiln plugin check ./image-gain.so\n"
+                "  kiln plugin info org.kiln.image\n"
+                "  kiln plugin list\n",
     .operand = OPERAND_WORD,
     .words = "new check install list info disable enable remove index",
 };

@@ -95,7 +95,7 @@ run_pages() { # MODE: with PATH, HOME and what else the mode has
     local mode=$1 name log
     for name in $(cd "$work/lines" && find . -type f | sed 's|^\./||' | LC_ALL=C sort); do
         log="$work/log/last.txt"
-        needs_clone=""; [ "$mode" = installed ] && [[ $name == docs/writing-a-*.md ]] && needs_clone=1
+        needs_clone=""; [ "$mode" = installed ] && [[ $name == docs/writing-a*.md || $name == docs/plugins.md ]] && needs_clone=1
         export KILN_CACHE="$work/kept"; [ "$name" = docs/cache.md ] && KILN_CACHE="$work/kept-$mode"
         (cd "$work/$mode/$name" && page "$work/lines/$name" "$mode") >"$work/log/$mode-${name//\//-}"
     done
