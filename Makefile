@@ -349,7 +349,7 @@ install: all $(if $(NVCC),cuda)
 	rm -rf "$(libdir)"/kiln/plugins/kiln-*.data
 	cp -R $(B)/plugins/*.data "$(libdir)/kiln/plugins/"
 	$(if $(NVCC),install -m 755 $(B)/backends/kiln-cuda.so "$(libdir)/kiln/kiln-cuda.so")
-	install -m 644 include/kiln/*.h "$(root)/include/kiln/"
+	install -m 644 include/kiln/*.h include/kiln/*.hpp "$(root)/include/kiln/"
 	cp -R workflows/. "$(root)/share/kiln/workflows/"
 	cp -R docs/library "$(root)/share/kiln/"
 	chmod -R u=rwX,go=rX "$(root)/share/kiln" "$(libdir)/kiln" "$(root)/include/kiln"
@@ -376,7 +376,7 @@ deb: all $(if $(NVCC),cuda)
 # ---- for who works on kiln ----------------------------------------------------------------------------
 # make format writes; make format-check says what make format would change; make lint takes a minute, make analyze
 # (clang's static analyzer) a quarter of an hour. Continuous integration runs format-check and lint.
-sources = $(shell git ls-files '*.c' '*.h' '*.cu' '*.cpp')
+sources = $(shell git ls-files '*.c' '*.h' '*.cu' '*.cpp' '*.hpp')
 linted = $(filter-out engine/backend/cuda/%,$(filter engine/% nodes/% plugins/%,$(filter %.c,$(sources))))
 analyzer = clang-analyzer-*
 compdb:

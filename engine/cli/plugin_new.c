@@ -128,7 +128,11 @@ static kiln_status put_all(const making *m, const char *kind)
         snprintf(from, sizeof from, "%s/%s", kind, own[i]);
         TRY(put_file(m, from, own[i]));
     }
-    snprintf(from, sizeof from, "%s/%s_template.c", kind, kind);
+    /* C++ has a template of its own where kiln.hpp has what it takes; else C's is C++ too. */
+    snprintf(from, sizeof from, "%s/%s_template.%s", kind, kind, strrchr(m->source, '.') + 1);
+    char path[PATH_MAX];
+    if (snprintf(path, sizeof path, "%s/%s", m->templates, from) >= (int)sizeof path || !file_exists(path))
+        snprintf(from, sizeof from, "%s/%s_template.c", kind, kind);
     return put_file(m, from, m->source);
 }
 

@@ -16,10 +16,10 @@ kiln="$work/usr/bin/kiln"
 
 for cc in gcc clang; do
     command -v $cc >/dev/null || { echo "skip with_$cc: there is none"; continue; }
-    make -s clean && make -s CC=$cc CFLAGS='-O1 -Wall -Wextra -Wpedantic -Wshadow -Werror' >said.txt 2>&1; verdict "all_build_without_a_warning_$cc" $?
+    make -s clean && make -s CC=$cc CXX=$([ $cc = gcc ] && echo g++ || echo clang++) CFLAGS='-O1 -Wall -Wextra -Wpedantic -Wshadow -Werror' >said.txt 2>&1; verdict "all_build_without_a_warning_$cc" $?
 done
-for source in *.c; do
-    "$kiln" check-plugin "${source%.c}.so" >said.txt 2>&1; verdict "check_plugin_${source%.c}" $?
+for source in *.c *.cpp; do
+    "$kiln" check-plugin "${source%.*}.so" >said.txt 2>&1; verdict "check_plugin_${source%.*}" $?
     grep -q "^| .*\b$source\b" README.md; verdict "README_names_$source" $?
 done
 
@@ -58,6 +58,10 @@ run sobel && [ "$(numbers out/sobel_00001_.ppm 12 | cut -d ' ' -f 1-48)" = "$row
 cp out/sobel_00001_.ppm one.ppm; run sobel --threads 1 && cmp out/sobel_00001_.ppm one.ppm >said.txt 2>&1; verdict edges_for_any_number_of_threads $?
 # 128 of 255 passes, a half and a quarter of it are left; the shoulder bends what is above a half: 1 - 0.25 / 0.50196.
 run trails && [ "$(numbers out/trails_00001_.ppm 12)" = "0 0 0 128 128 128 64 64 64 32 32 32" ]; verdict trails_fade $?
+# Of 0, 1/4, ..., 1 the nearest of 0, 1/2, 1 (a half goes up), or the one below.
+reds() { numbers out/posterise_00001_.ppm 12 | tr ' ' '\n' | awk 'NR % 3 == 1' | tr '\n' ' '; }
+run posterise && [ "$(reds)" = "0 128 128 255 255 " ]; verdict steps_of_brightness $?
+run posterise --set rounding=down && [ "$(reds)" = "0 0 128 128 255 " ]; verdict steps_below $?
 run palette && [ "$(tail -c +14 out/palette_00001_.ppm | od -An -v -tu1 -w3 | sort -u | wc -l)" -le 4 ]; verdict four_colours $?
 
 # ---- pictures, by their pixels

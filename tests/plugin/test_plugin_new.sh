@@ -39,10 +39,11 @@ grep -q 'id: com.example.from-sources' from-sources/kiln-plugin.yaml && grep -q 
 
 # ---- each test sees a wrong plugin
 wrong() { # FOLDER SED: the change is one, and the test fails for it
-    rm -rf changed && cp -r "$1" changed && rm -f changed/*.so && sed -i "$2" changed/*.c && ! cmp -s changed/*.c "$1"/*.c || { echo "the change is none" >"$work/said.txt"; return 1; }
-    (cd changed && make CFLAGS='-O2 -w' test) >"$work/said.txt" 2>&1
+    rm -rf changed && cp -r "$1" changed && rm -f changed/*.so && sed -i "$2" changed/*.c* && ! cmp -s changed/*.c* "$1"/*.c* || { echo "the change is none" >"$work/said.txt"; return 1; }
+    (cd changed && make CFLAGS='-O2 -w' CXXFLAGS='-O2 -w' test) >"$work/said.txt" 2>&1
     [ $? -ne 0 ] && grep -q "$3" "$work/said.txt"
 }
+wrong soft-node-cpp 's/v < 1 ? v : 1/v < 1 ? v * 0.9 : 1/' 'FAIL twice_64_is_128'; verdict the_node_test_in_c++_sees_it_too $?
 wrong soft-node-c 's/v < 1 ? v : 1/v < 1 ? v * 0.9 : 1/' 'FAIL twice_64_is_128'; verdict the_node_test_sees_another_factor $?
 wrong soft-node-c 's/"0.1.0", "MIT"/"0.2.0", "MIT"/' "version '0.1.0' in the manifest, '0.2.0' in the plugin"; verdict a_manifest_that_differs_is_seen $?
 wrong soft-sampler-c 's/1 - ratio}/1 - ratio * 0.9}/' 'FAIL it_draws_what_euler_draws'; verdict the_sampler_test_sees_another_step $?
