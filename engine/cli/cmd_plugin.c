@@ -11,6 +11,7 @@
 #include "plugin/user_plugins.h"
 
 #include <string.h>
+#include <sys/stat.h>
 
 static const option options[] = {
     {"--kind", 0, "node|sampler|guider|model|op", "new: what it begins with (default: node)", 0},
@@ -238,6 +239,7 @@ int cmd_plugin(int argc, char **argv)
         return EXIT_BAD_INPUT;
     }
     if (!options_fit(&a, i)) return EXIT_BAD_INPUT;
+    umask(umask(022) | 022); /* a plugin that others may write to is not loaded */
     int status = actions[i].run(
         &(plugin_request){.args = &a, .operand = a.operand + 1, .n = a.n_operand - 1, .memory = &memory});
     arena_free(&memory);

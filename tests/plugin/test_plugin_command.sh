@@ -154,6 +154,12 @@ echo '{"a": 1}' >no.json; says no_index 2 "no.json: this is no index of plugins"
 rm shelf/soft-glow/soft-glow.so; says index_of_what_is_not_built 2 "is it built?" plugin index shelf -o third.json
 [ ! -e third.json ]; verdict a_broken_index_is_not_written $?
 
+# ---- whoever makes folders that all may write to has plugins all the same
+(umask 000; XDG_DATA_HOME="$work/open data" "$kiln" plugin install soft-glow && XDG_DATA_HOME="$work/open data" "$kiln" nodes SoftGlow) >said.txt 2>&1; verdict any_umask $?
+# Two at once: one of them is installed, the other says so.
+mkdir race; for i in 1 2 3 4; do XDG_DATA_HOME="$work/race" "$kiln" plugin install soft-glow >race/said$i 2>&1 & done; wait
+cat race/said* >said.txt; [ "$(grep -c ' is installed in ' said.txt)" -eq 1 ] && [ "$(grep -c 'is installed already' said.txt)" -eq 3 ] && [ "$(ls -A race/kiln/plugins)" = "$id" ]; verdict several_at_once $?
+
 # ---- removing
 "$kiln" plugin disable $id >/dev/null
 says removes 0 "$id is removed" plugin remove $id
