@@ -230,10 +230,13 @@ $(B)/tests/judge/judge: $(B)/tests/judge/judge.o $(B)/tests/judge/sight.o $(B)/t
 
 # ---- what people type --------------------------------------------------------------------------------
 .PHONY: all setup run test tests test-sanitizers bench bench-sdxl bench-peers parity-full parity-comfyui parity-tokenizers test-templates fuzz torture install uninstall deb compdb format format-check lint analyze clean help
-all: $(B)/kiln $(B)/libkiln.so $(plugin_so) $(cuda_so) $(B)/workflows $(B)/templates $(B)/pkgconfig/kiln.pc cuda-note
+all: $(B)/kiln $(B)/libkiln.so $(plugin_so) $(cuda_so) $(B)/workflows $(B)/templates $(B)/rust $(B)/pkgconfig/kiln.pc cuda-note
 # So that kiln finds what it ships from wherever it is built, and plugins are built against it there too.
-$(B)/workflows $(B)/templates: FORCE
-	@mkdir -p $(@D) && ln -sfn "$$(realpath --relative-to=$(@D) $(if $(filter %/templates,$@),plugins/templates,workflows))" $@
+$(B)/workflows: shipped = workflows
+$(B)/templates: shipped = plugins/templates
+$(B)/rust: shipped = bindings/rust
+$(B)/workflows $(B)/templates $(B)/rust: FORCE
+	@mkdir -p $(@D) && ln -sfn "$$(realpath --relative-to=$(@D) $(shipped))" $@
 $(B)/pkgconfig/kiln.pc: scripts/kiln.pc.in Makefile
 	@mkdir -p $(@D) && sed -e 's|@PREFIX@|$(CURDIR)|' -e 's|@VERSION@|$(VERSION)|' -e 's|^plugindir=.*|plugindir=$(abspath $(B))/plugins|' $< >$@
 help:
@@ -363,6 +366,7 @@ install: all $(if $(NVCC),cuda)
 	cp -R README.md LICENSE docs "$(root)/share/doc/kiln/"
 	install -d "$(pydir)" && install -m 644 bindings/python/kiln/*.py "$(pydir)/"
 	cp -R plugins/template plugins/templates plugins/examples "$(root)/share/kiln/"
+	install -d "$(root)/share/kiln/rust/src" && install -m 644 bindings/rust/Cargo.toml "$(root)/share/kiln/rust/" && install -m 644 bindings/rust/src/*.rs "$(root)/share/kiln/rust/src/"
 	chmod -R u=rwX,go=rX "$(root)/share/doc/kiln" "$(root)/share/kiln"
 	for p in kiln kiln-engine; do sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' scripts/$$p.pc.in >"$(libdir)/pkgconfig/$$p.pc"; done
 uninstall:

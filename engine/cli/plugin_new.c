@@ -21,7 +21,8 @@
 
 enum { NAME_MAX_BYTES = 40, FILE_BYTES_MAX = 1 << 20 };
 
-static const char *const kinds[] = {"node", "sampler", "guider", "model", "op"}, *const languages[] = {"c", "c++"};
+static const char *const kinds[] = {"node", "sampler", "guider", "model", "op"},
+                         *const languages[] = {"c", "c++", "rust"}, *const endings[] = {"c", "cpp", "rs"};
 static const char *const described[] = {"a node", "a sampler", "a guider", "a model", "an op with a node that uses it"};
 enum { N_KINDS = sizeof kinds / sizeof kinds[0], N_LANGUAGES = sizeof languages / sizeof languages[0] };
 
@@ -30,6 +31,7 @@ typedef struct {
     char hyphens[NAME_MAX_BYTES + 1], underscores[NAME_MAX_BYTES + 1], camel[NAME_MAX_BYTES + 1],
         title[NAME_MAX_BYTES + 1];
     char id[129];
+    char crate[PATH_MAX]; /* of Rust, as it is installed */
 } names;
 
 /* soft-glow */
@@ -59,13 +61,28 @@ static names names_of(const char *name, const char *id)
     return out;
 }
 
+/* Where the Rust crate lies; "": it is not installed. */
+static void find_crate(names *n)
+{
+    char path[PATH_MAX], *real = NULL;
+    if (install_find("../share/kiln/rust", path, sizeof path) || install_find("rust", path, sizeof path))
+        real = path_real(path);
+    snprintf(n->crate, sizeof n->crate, "%s", real ? real : "");
+    mem_free(real);
+}
+
 /* The text of a template with its name exchanged, the id first. */
 static void exchange(str *to, const char *text, const names *n, const char *source)
 {
     const struct {
         const char *from, *to;
-    } word[] = {{"org.example.my-plugin", n->id}, {"my_plugin.c", source}, {"my-plugin", n->hyphens},
-                {"my_plugin", n->underscores},    {"MyPlugin", n->camel},  {"My Plugin", n->title}};
+    } word[] = {{"org.example.my-plugin", n->id},
+                {"my_plugin.c", source},
+                {"my-plugin", n->hyphens},
+                {"my_plugin", n->underscores},
+                {"MyPlugin", n->camel},
+                {"My Plugin", n->title},
+                {"@CRATE@", n->crate}};
     while (*text) {
         size_t k = 0;
         while (k < sizeof word / sizeof word[0] && strncmp(text, word[k].from, strlen(word[k].from)) != 0) k++;
@@ -115,14 +132,15 @@ static kiln_status put_folder(const making *m, const char *name)
 
 static kiln_status put_all(const making *m, const char *kind)
 {
-    static const char *const common[][2] = {{"common/Makefile", "Makefile"},
-                                            {"common/README.md", "README.md"},
-                                            {"common/gitignore", ".gitignore"},
-                                            {"common/pixels.sh", "pixels.sh"},
-                                            {"common/ci.yml", ".github/workflows/test.yml"}};
+    const char *const common[][2] = {{m->names->crate[0] ? "common/Makefile.rust" : "common/Makefile", "Makefile"},
+                                     {"common/README.md", "README.md"},
+                                     {"common/gitignore", ".gitignore"},
+                                     {"common/pixels.sh", "pixels.sh"},
+                                     {"common/ci.yml", ".github/workflows/test.yml"}};
     static const char *const own[] = {"kiln-plugin.yaml", "test.yaml", "test.sh"};
     char from[64];
     TRY(put_folder(m, ".github/workflows"));
+    if (m->names->crate[0]) TRY(put_file(m, "common/Cargo.toml", "Cargo.toml"));
     for (size_t i = 0; i < sizeof common / sizeof common[0]; i++) TRY(put_file(m, common[i][0], common[i][1]));
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
         snprintf(from, sizeof from, "%s/%s", kind, own[i]);
@@ -172,12 +190,12 @@ static kiln_status refuse(const plugin_request *r, const char *kind, const char 
         return error_set(e, KILN_ERR_INVALID, "--kind %s: it is node, sampler, guider, model or op%s%s%s", kind,
                          near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
     }
-    if (strcmp(language, "rust") == 0)
-        return error_set(e, KILN_ERR_INVALID,
-                         "--lang rust: there are no templates for it yet; c and c++ there are (the contract is plain "
-                         "C, which Rust calls)");
     if (find(language, languages, N_LANGUAGES) == N_LANGUAGES)
-        return error_set(e, KILN_ERR_INVALID, "--lang %s: it is c or c++", language);
+        return error_set(e, KILN_ERR_INVALID, "--lang %s: it is c, c++ or rust", language);
+    if (strcmp(language, "rust") == 0 && strcmp(kind, "node") != 0)
+        return error_set(e, KILN_ERR_INVALID,
+                         "--lang rust --kind %s: there are templates in Rust for nodes alone; c and c++ have this kind",
+                         kind);
     if (!is_name(name))
         return error_set(e, KILN_ERR_INVALID,
                          "'%s' is no name for a plugin; it is like soft-glow: small letters, digits and single "
@@ -200,17 +218,9 @@ static kiln_status refuse(const plugin_request *r, const char *kind, const char 
 
 static void remove_made(const char *folder)
 {
-    static const char *const made[] = {"Makefile",
-                                       "README.md",
-                                       ".gitignore",
-                                       "pixels.sh",
-                                       ".github/workflows/test.yml",
-                                       "kiln-plugin.yaml",
-                                       "test.yaml",
-                                       "test.sh",
-                                       ".github/workflows",
-                                       ".github",
-                                       ""};
+    static const char *const made[] = {
+        "Makefile",         "Cargo.toml", "README.md", ".gitignore",        "pixels.sh", ".github/workflows/test.yml",
+        "kiln-plugin.yaml", "test.yaml",  "test.sh",   ".github/workflows", ".github",   ""};
     char path[PATH_MAX];
     for (size_t i = 0; i < sizeof made / sizeof made[0]; i++)
         if (snprintf(path, sizeof path, "%s/%s", folder, made[i]) < (int)sizeof path) remove(path);
@@ -219,12 +229,15 @@ static void remove_made(const char *folder)
 static kiln_status make(const plugin_request *r, const char *kind, const char *language, const names *n, error *e)
 {
     const char *folder = arena_printf(r->memory, ".%s.%ld", n->hyphens, (long)getpid());
-    const char *source = arena_printf(r->memory, "%s.%s", n->underscores, strcmp(language, "c") == 0 ? "c" : "cpp");
+    const char *source =
+        arena_printf(r->memory, "%s.%s", n->underscores, endings[find(language, languages, N_LANGUAGES)]);
     making m = {.folder = folder, .names = n, .source = source, .e = e};
     if (!folder || !source) return error_set(e, KILN_ERR_NOMEM, "out of memory");
     if (!install_find("../share/kiln/templates", m.templates, sizeof m.templates) &&
         !install_find("templates", m.templates, sizeof m.templates))
         return error_set(e, KILN_ERR_IO, "the templates are not installed beside this kiln (share/kiln/templates)");
+    if (strcmp(language, "rust") == 0 && (!*n->crate || strpbrk(n->crate, "\"\\")))
+        return error_set(e, KILN_ERR_IO, "the Rust crate is not installed beside this kiln (share/kiln/rust)");
     if (mkdir(folder, 0755) != 0) return error_set(e, KILN_ERR_IO, "no folder can be made here: %s", strerror(errno));
     kiln_status status = put_all(&m, kind);
     if (status == KILN_OK && rename(folder, n->hyphens) != 0)
@@ -262,10 +275,11 @@ int plugin_new(const plugin_request *r)
     if (!kind) kind = "node";
     if (!language) language = "c";
     names n = names_of(is_name(r->operand[0]) ? r->operand[0] : "x", argument(r->args, "--id"));
+    if (strcmp(language, "rust") == 0) find_crate(&n);
     if (refuse(r, kind, language, &n, &e) != KILN_OK || make(r, kind, language, &n, &e) != KILN_OK)
         return plugin_fail("new", &e);
     print_text(stdout, "%s/%s.%s begins %s; what it is to be stands in it and in kiln-plugin.yaml. Next:\n\n",
-               n.hyphens, n.underscores, strcmp(language, "c") == 0 ? "c" : "cpp",
+               n.hyphens, n.underscores, endings[find(language, languages, N_LANGUAGES)],
                described[find(kind, kinds, N_KINDS)]);
     if (is_on_the_path())
         print_text(stdout, "  cd %s && make test\n  make install\n", n.hyphens);

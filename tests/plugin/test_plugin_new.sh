@@ -31,6 +31,24 @@ for kind in node sampler guider model op; do
     done
 done
 
+# ---- Rust: Debian 12's cargo is new enough; what bindgen makes of the headers is what is there
+kiln plugin new rusty --lang rust >"$work/said.txt" 2>&1 && [ -s rusty/rusty.rs ] && [ -s rusty/Cargo.toml ] && [ -z "$(grep -rilE 'my.?plugin|@CRATE@' rusty)" ]; verdict rust_is_made $?
+cargo=/usr/bin/cargo; [ -x $cargo ] || cargo=$(command -v cargo)
+if [ -n "$cargo" ]; then
+    rust() { (cd "$1" && PATH=$(dirname "$cargo"):$PATH CARGO_HOME="$work/cargo" CARGO="$cargo" RUSTFLAGS='-D warnings' make test) >"$work/said.txt" 2>&1; }
+    rust rusty && grep -q 'checks passed, 0 failed' "$work/said.txt" && grep -q '^ok   twice_64_is_128' "$work/said.txt"; verdict rust_builds_and_passes_its_test $?
+    sed -i 's/\.min(1.0)/.min(0.4)/' rusty/rusty.rs; ! rust rusty && grep -q 'FAIL twice_64_is_128' "$work/said.txt"; verdict the_node_test_in_rust_sees_another_factor $?
+    sed -i 's/let n = from.len();/let n = from.len(); if n > 0 { panic!("no") }/' rusty/rusty.rs; ! rust rusty && grep -q 'it panicked' "$work/said.txt"; verdict a_panic_is_a_message $?
+    sed -i 's/if n > 0 { panic!("no") }/if n > 0 { return Err(Error::invalid("100% of it is wrong")); }/' rusty/rusty.rs; rust rusty; (cd rusty && kiln run test.yaml --plugins . --no-cache --out out) >"$work/said.txt" 2>&1; grep -q "(Rusty): 100% of it is wrong" "$work/said.txt"; verdict an_error_is_a_message $?
+else
+    echo "skip rust_builds_and_passes_its_test: there is no cargo"
+fi
+if [ "$(bindgen --version 2>/dev/null)" = "bindgen 0.60.1" ]; then
+    (cd "$KILN_ROOT" && scripts/rust-bindings -o "$work/ffi.rs" && cmp "$work/ffi.rs" bindings/rust/src/ffi.rs) >"$work/said.txt" 2>&1 || { echo "run scripts/rust-bindings" >>"$work/said.txt"; false; }; verdict the_crate_is_what_the_headers_say $?
+else
+    echo "skip the_crate_is_what_the_headers_say: bindgen 0.60.1 is not here"
+fi
+
 # ---- a build of the sources will do, and the line that is printed is the one to type
 (PATH=${PATH#*:} && "$built" plugin new from-sources --id com.example.from-sources >"$work/said.txt") && grep -qF "make test KILN=$(dirname "$(realpath "$built")")/kiln" "$work/said.txt"; verdict where_kiln_is_stands_there $?
 (cd from-sources && PATH=${PATH#*:} make KILN="$built" test) >"$work/said.txt" 2>&1; verdict a_build_tree_will_do $?
@@ -68,8 +86,8 @@ refused "there is a 'dangling' here already" dangling; verdict a_link_of_that_na
 refused "image-invert would bring 'ImageInvert', and org.kiln.image has that already" image-invert; verdict a_node_of_kilns $?
 refused "would bring 'euler', and org.kiln.sampler has that already" euler --kind sampler; verdict a_sampler_of_kilns $?
 refused "--kind sampeler: it is node, sampler, guider, model or op; did you mean 'sampler'?" x --kind sampeler; verdict an_unknown_kind $?
-refused "--lang pascal: it is c or c++" x --lang pascal; verdict an_unknown_language $?
-refused "there are no templates for it yet; c and c++ there are" x --lang rust; verdict rust_is_not_there_yet $?
+refused "--lang pascal: it is c, c++ or rust" x --lang pascal; verdict an_unknown_language $?
+refused "there are templates in Rust for nodes alone; c and c++ have this kind" x --lang rust --kind sampler; verdict rust_is_for_nodes $?
 refused "an id begins with a domain of yours" x --id glow; verdict an_id_without_a_domain $?
 refused "an id begins with a domain of yours" x --id org.kiln.glow; verdict an_id_of_kilns $?
 refused "kiln plugin new: it wants a NAME"; verdict no_name $?
