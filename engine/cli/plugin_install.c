@@ -167,13 +167,14 @@ static kiln_status stage(const installing *i, const char **data)
         slash ? arena_printf(i->r->memory, "%.*s", slash == i->so ? 1 : (int)(slash - i->so), i->so) : ".";
     if (!folder) return error_set(i->e, KILN_ERR_NOMEM, "out of memory");
     *data = data_of(i, folder, name);
-    for (size_t k = 0; k < i->m.n_file; k++) TRY(copy_named(i, &c, folder, i->m.file[k]));
+    const char *own = *i->m.path ? strrchr(i->m.path, '/') ? strrchr(i->m.path, '/') + 1 : i->m.path : "";
+    for (size_t k = 0; k < i->m.n_file; k++)
+        if (strcmp(i->m.file[k], own) != 0) TRY(copy_named(i, &c, folder, i->m.file[k]));
     if (!*i->m.path) {
         TRY(copy_named(i, &c, folder, name));
         return *data ? copy_named(i, &c, folder, *data) : KILN_OK;
     }
-    slash = strrchr(i->m.path, '/');
-    return copy_named(i, &c, folder, slash ? slash + 1 : i->m.path);
+    return copy_named(i, &c, folder, own);
 }
 
 /* The staged plugin, loaded; NULL with the reason. */

@@ -9,7 +9,7 @@ trap 'rm -rf "$work"' EXIT
 umask 022
 . "$KILN_ROOT/tests/cli/installed.sh"
 built="$KILN_ROOT/$KILN_BUILD" fixtures="$KILN_ROOT/tests/docs/fixtures"
-unset KILN_PLUGIN_PATH KILN_MODELS KILN_INPUT KILN_MEMORY XDG_CACHE_HOME KILN_CACHE MAKEFLAGS MFLAGS MAKELEVEL
+unset KILN_PLUGIN_PATH KILN_MODELS KILN_INPUT KILN_MEMORY XDG_CACHE_HOME XDG_DATA_HOME KILN_CACHE MAKEFLAGS MFLAGS MAKELEVEL
 install_kiln "$work/usr" || { echo "FAIL install"; exit 1; }
 
 case $built in *-address) export SAN=address ;; *-undefined) export SAN=undefined ;; *-thread) export SAN=thread ;; *) unset SAN ;; esac

@@ -23,7 +23,7 @@ left() { find "$user" -name '.install-*' -o -name '.remove-*' | grep -q .; }
 "$kiln" plugin new soft-glow >/dev/null && "$kiln" plugin new other-one >/dev/null || exit 2
 compile soft-glow/soft_glow.c soft-glow/soft-glow.so && compile other-one/other_one.c other-one/other-one.so
 mkdir -p soft-glow/soft-glow.data/deep && echo hello >soft-glow/soft-glow.data/deep/word
-sed -i 's/^files:.*/files: [soft-glow.so, soft-glow.data, README.md]/' soft-glow/kiln-plugin.yaml
+sed -i 's/^files:.*/files: [soft-glow.so, soft-glow.data, README.md, kiln-plugin.yaml]/' soft-glow/kiln-plugin.yaml
 id=org.example.soft-glow
 
 # ---- installing
@@ -141,7 +141,7 @@ index = json.load(open("shelf/kiln-plugins.json"))
 assert index["kiln-plugin-index"] == 1
 other, glow = index["plugins"]
 assert (other["folder"], glow["folder"]) == ("other-one", "soft-glow") and glow["nodes"] == ["SoftGlow"]
-assert [f["path"] for f in glow["files"]] == ["soft-glow.so", "soft-glow.data", "README.md"]
+assert [f["path"] for f in glow["files"]] == ["soft-glow.so", "soft-glow.data", "README.md", "kiln-plugin.yaml"]
 assert glow["files"][0]["bytes"] == int(sys.argv[1]) and len(glow["files"][0]["xxh128"]) == 32 and "bytes" not in glow["files"][1]
 assert glow["machine"] in ("x86_64", "aarch64")
 P
