@@ -137,7 +137,7 @@ static kiln_status put_all(const making *m, const char *kind)
                                      {"common/gitignore", ".gitignore"},
                                      {"common/pixels.sh", "pixels.sh"},
                                      {"common/ci.yml", ".github/workflows/test.yml"}};
-    static const char *const own[] = {"kiln-plugin.yaml", "test.yaml", "test.sh"};
+    static const char *const own[] = {"kiln-plugin.yaml", "test.sh"};
     char from[64];
     TRY(put_folder(m, ".github/workflows"));
     if (m->names->crate[0]) TRY(put_file(m, "common/Cargo.toml", "Cargo.toml"));
@@ -146,6 +146,12 @@ static kiln_status put_all(const making *m, const char *kind)
         snprintf(from, sizeof from, "%s/%s", kind, own[i]);
         TRY(put_file(m, from, own[i]));
     }
+    /* `kiln check-plugin` runs the workflow that is called as the .so; a model's wants weights, which its test makes.
+     */
+    char to[NAME_MAX_BYTES + 8];
+    snprintf(from, sizeof from, "%s/test.yaml", kind);
+    snprintf(to, sizeof to, "%s.yaml", strcmp(kind, "model") == 0 ? "test" : m->names->hyphens);
+    TRY(put_file(m, from, to));
     /* C++ has a template of its own where kiln.hpp has what it takes; else C's is C++ too. */
     snprintf(from, sizeof from, "%s/%s_template.%s", kind, kind, strrchr(m->source, '.') + 1);
     char path[PATH_MAX];

@@ -47,22 +47,26 @@ a 1
 W
 printf 'a 2\nb 1\n' >wanted.txt; run word_values --set 'text=a b  a' && cmp out/words_00001_.txt wanted.txt >said.txt 2>&1; verdict words_are_counted $?
 run word_values --set 'text=' && [ ! -s out/words_00001_.txt ]; verdict no_words $?
+# As PPM, whose bytes are the picture's; and of the gradient that ppm.c makes.
+for flow in sobel mask_maths trails palette posterise; do sed 's/class_type: SaveImage/class_type: ExampleSavePPM/' $flow.yaml >bytes_$flow.yaml; done
+sed -i 's/EmptyImage, inputs: {width: 16, height: 16, color: 9127187}/ExampleGradient, inputs: {width: 64, height: 64, blue: 0.5}/' bytes_palette.yaml
+sed -i 's/EmptyImage, inputs: {width: 16, height: 16, color: 9127187}/ExampleGradient, inputs: {width: 5, height: 1, blue: 0.5}/' bytes_posterise.yaml
 numbers() { tail -c +"$2" "$1" | od -An -v -tu1 | tr -s ' \n' ' ' | sed 's/^ //; s/ $//'; } # of a PPM, from byte N on
-run mask_maths && [ "$(numbers out/mask_00001_.ppm 12)" = "96 96 96 96 96 96" ]; verdict masks_difference $?
-run mask_maths --set operation=union && [ "$(numbers out/mask_00001_.ppm 12)" = "191 191 191 191 191 191" ]; verdict masks_union $?
-run mask_maths --set operation=exclusive && [ "$(numbers out/mask_00001_.ppm 12)" = "64 64 64 64 64 64" ]; verdict masks_exclusive $?
-run mask_maths --set b.width=3; [ $? -eq 1 ] && grep -q 'a has 2 x 1 cells and b 3 x 1; scale one of them first' said.txt; verdict masks_of_two_sizes $?
+run bytes_mask_maths && [ "$(numbers out/mask_00001_.ppm 12)" = "96 96 96 96 96 96" ]; verdict masks_difference $?
+run bytes_mask_maths --set operation=union && [ "$(numbers out/mask_00001_.ppm 12)" = "191 191 191 191 191 191" ]; verdict masks_union $?
+run bytes_mask_maths --set operation=exclusive && [ "$(numbers out/mask_00001_.ppm 12)" = "64 64 64 64 64 64" ]; verdict masks_exclusive $?
+run bytes_mask_maths --set b.width=3; [ $? -eq 1 ] && grep -q 'a has 2 x 1 cells and b 3 x 1; scale one of them first' said.txt; verdict masks_of_two_sizes $?
 # Light columns 4 to 7, dark ones 0 to 3: the difference over the edge is 1 in columns 3 and 4, Sobel's weights make 4 of it, 0.125 a half.
 row="0 0 0 0 0 0 0 0 0 128 128 128 128 128 128 0 0 0 0 0 0 0 0 0"
-run sobel && [ "$(numbers out/sobel_00001_.ppm 12 | cut -d ' ' -f 1-48)" = "$row $row" ]; verdict edges_are_where_they_are $?
-cp out/sobel_00001_.ppm one.ppm; run sobel --threads 1 && cmp out/sobel_00001_.ppm one.ppm >said.txt 2>&1; verdict edges_for_any_number_of_threads $?
+run bytes_sobel && [ "$(numbers out/sobel_00001_.ppm 12 | cut -d ' ' -f 1-48)" = "$row $row" ]; verdict edges_are_where_they_are $?
+cp out/sobel_00001_.ppm one.ppm; run bytes_sobel --threads 1 && cmp out/sobel_00001_.ppm one.ppm >said.txt 2>&1; verdict edges_for_any_number_of_threads $?
 # 128 of 255 passes, a half and a quarter of it are left; the shoulder bends what is above a half: 1 - 0.25 / 0.50196.
-run trails && [ "$(numbers out/trails_00001_.ppm 12)" = "0 0 0 128 128 128 64 64 64 32 32 32" ]; verdict trails_fade $?
+run bytes_trails && [ "$(numbers out/trails_00001_.ppm 12)" = "0 0 0 128 128 128 64 64 64 32 32 32" ]; verdict trails_fade $?
 # Of 0, 1/4, ..., 1 the nearest of 0, 1/2, 1 (a half goes up), or the one below.
 reds() { numbers out/posterise_00001_.ppm 12 | tr ' ' '\n' | awk 'NR % 3 == 1' | tr '\n' ' '; }
-run posterise && [ "$(reds)" = "0 128 128 255 255 " ]; verdict steps_of_brightness $?
-run posterise --set rounding=down && [ "$(reds)" = "0 0 128 128 255 " ]; verdict steps_below $?
-run palette && [ "$(tail -c +14 out/palette_00001_.ppm | od -An -v -tu1 -w3 | sort -u | wc -l)" -le 4 ]; verdict four_colours $?
+run bytes_posterise && [ "$(reds)" = "0 128 128 255 255 " ]; verdict steps_of_brightness $?
+run bytes_posterise --set rounding=down && [ "$(reds)" = "0 0 128 128 255 " ]; verdict steps_below $?
+run bytes_palette && [ "$(tail -c +14 out/palette_00001_.ppm | od -An -v -tu1 -w3 | sort -u | wc -l)" -le 4 ]; verdict four_colours $?
 
 # ---- pictures, by their pixels
 pixels() { tail -c "+$(grep -abo IDAT "$1" | head -n 1 | cut -d: -f1)" "$1" | cksum; }

@@ -39,7 +39,7 @@ if [ -n "$cargo" ]; then
     rust rusty && grep -q 'checks passed, 0 failed' "$work/said.txt" && grep -q '^ok   twice_64_is_128' "$work/said.txt"; verdict rust_builds_and_passes_its_test $?
     sed -i 's/\.min(1.0)/.min(0.4)/' rusty/rusty.rs; ! rust rusty && grep -q 'FAIL twice_64_is_128' "$work/said.txt"; verdict the_node_test_in_rust_sees_another_factor $?
     sed -i 's/let n = from.len();/let n = from.len(); if n > 0 { panic!("no") }/' rusty/rusty.rs; ! rust rusty && grep -q 'it panicked' "$work/said.txt"; verdict a_panic_is_a_message $?
-    sed -i 's/if n > 0 { panic!("no") }/if n > 0 { return Err(Error::invalid("100% of it is wrong")); }/' rusty/rusty.rs; rust rusty; (cd rusty && kiln run test.yaml --plugins . --no-cache --out out) >"$work/said.txt" 2>&1; grep -q "(Rusty): 100% of it is wrong" "$work/said.txt"; verdict an_error_is_a_message $?
+    sed -i 's/if n > 0 { panic!("no") }/if n > 0 { return Err(Error::invalid("100% of it is wrong")); }/' rusty/rusty.rs; rust rusty; (cd rusty && kiln run rusty.yaml --plugins . --no-cache --out out) >"$work/said.txt" 2>&1; grep -q "(Rusty): 100% of it is wrong" "$work/said.txt"; verdict an_error_is_a_message $?
 else
     echo "skip rust_builds_and_passes_its_test: there is no cargo"
 fi

@@ -2,5 +2,5 @@
 # held against one that is known to be right, with so many steps that both have arrived.
 . ./pixels.sh
 "$kiln" plugin check .
-"$kiln" run test.yaml --plugins . --no-cache --quiet --out "$work" >"$work/said.txt"
+"$kiln" run my-plugin.yaml --plugins . --no-cache --quiet --out "$work" >"$work/said.txt"
 same it_draws_what_euler_draws "$work/got_00001_.png" "$work/wanted_00001_.png"
