@@ -78,7 +78,7 @@ $(B)/engine/backend/cpu/onednn.o: CFLAGS_ALL += -fexceptions
 arithmetic_src := $(sort $(wildcard $(addprefix engine/,$(addsuffix /*.[ch]*,backend backend/cpu backend/cuda backend/reference graph tensor weights))) $(wildcard include/kiln/*.h))
 $(B)/arithmetic: FORCE
 	@mkdir -p $(@D)
-	@cat $(arithmetic_src) | sha256sum | cut -c1-16 >$@.new && if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+	@new=$@.$$$$.new; cat $(arithmetic_src) | sha256sum | cut -c1-16 >$$new && if cmp -s $$new $@; then rm $$new; else mv $$new $@; fi
 $(B)/engine/run/machine.o: $(B)/arithmetic
 $(B)/engine/run/machine.o: DEFS += -DKILN_ARITHMETIC='"'$$(cat $(B)/arithmetic)'"'
 
@@ -236,7 +236,7 @@ $(B)/workflows: shipped = workflows
 $(B)/templates: shipped = plugins/templates
 $(B)/rust: shipped = bindings/rust
 $(B)/workflows $(B)/templates $(B)/rust: FORCE
-	@mkdir -p $(@D) && ln -sfn "$$(realpath --relative-to=$(@D) $(shipped))" $@
+	@mkdir -p $(@D); to=$$(realpath --relative-to=$(@D) $(shipped)); [ "$$(readlink $@)" = "$$to" ] || ln -sfn "$$to" $@
 $(B)/pkgconfig/kiln.pc: scripts/kiln.pc.in Makefile
 	@mkdir -p $(@D) && sed -e 's|@PREFIX@|$(CURDIR)|' -e 's|@VERSION@|$(VERSION)|' -e 's|^plugindir=.*|plugindir=$(abspath $(B))/plugins|' $< >$@
 help:

@@ -19,7 +19,9 @@ for cc in gcc clang; do
     make -s clean && make -s CC=$cc CXX=$([ $cc = gcc ] && echo g++ || echo clang++) CFLAGS='-O1 -Wall -Wextra -Wpedantic -Wshadow -Werror' >said.txt 2>&1; verdict "all_build_without_a_warning_$cc" $?
 done
 for source in *.c *.cpp; do
-    "$kiln" check-plugin "${source%.*}.so" >said.txt 2>&1; verdict "check_plugin_${source%.*}" $?
+    so=${source%.*}.so
+    [ "$source" != dit.c ] || { mkdir -p alone && cp dit.so alone/ && so=alone/dit.so; } # its workflow wants weights: test_example_dit.sh
+    "$kiln" check-plugin "$so" >said.txt 2>&1; verdict "check_plugin_${source%.*}" $?
     grep -q "^| .*\b$source\b" README.md; verdict "README_names_$source" $?
 done
 
