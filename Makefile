@@ -78,7 +78,7 @@ $(B)/engine/backend/cpu/onednn.o: CFLAGS_ALL += -fexceptions
 arithmetic_src := $(sort $(wildcard $(addprefix engine/,$(addsuffix /*.[ch]*,backend backend/cpu backend/cuda backend/reference graph tensor weights))) $(wildcard include/kiln/*.h))
 $(B)/arithmetic: FORCE
 	@mkdir -p $(@D)
-	@cat $(arithmetic_src) | sha256sum | cut -c1-16 >$@.new && if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+	@new=$@.$$$$.new; cat $(arithmetic_src) | sha256sum | cut -c1-16 >$$new && if cmp -s $$new $@; then rm $$new; else mv $$new $@; fi
 $(B)/engine/run/machine.o: $(B)/arithmetic
 $(B)/engine/run/machine.o: DEFS += -DKILN_ARITHMETIC='"'$$(cat $(B)/arithmetic)'"'
 
@@ -234,10 +234,15 @@ $(B)/tests/judge/judge: $(B)/tests/judge/judge.o $(B)/tests/judge/sight.o $(B)/t
 
 # ---- what people type --------------------------------------------------------------------------------
 .PHONY: all setup run test tests test-sanitizers bench bench-sdxl bench-peers parity-full parity-comfyui parity-tokenizers test-templates fuzz torture install uninstall deb compdb format format-check lint analyze clean help
-all: $(B)/kiln $(B)/libkiln.so $(plugin_so) $(cuda_so) $(B)/workflows cuda-note
-# So that kiln finds what it ships from wherever it is built.
-$(B)/workflows: FORCE
-	@mkdir -p $(@D) && ln -sfn "$$(realpath --relative-to=$(@D) workflows)" $@
+all: $(B)/kiln $(B)/libkiln.so $(plugin_so) $(cuda_so) $(B)/workflows $(B)/templates $(B)/rust $(B)/pkgconfig/kiln.pc cuda-note
+# So that kiln finds what it ships from wherever it is built, and plugins are built against it there too.
+$(B)/workflows: shipped = workflows
+$(B)/templates: shipped = plugins/templates
+$(B)/rust: shipped = bindings/rust
+$(B)/workflows $(B)/templates $(B)/rust: FORCE
+	@mkdir -p $(@D); to=$$(realpath --relative-to=$(@D) $(shipped)); [ "$$(readlink $@)" = "$$to" ] || ln -sfn "$$to" $@
+$(B)/pkgconfig/kiln.pc: scripts/kiln.pc.in Makefile
+	@mkdir -p $(@D) && sed -e 's|@PREFIX@|$(CURDIR)|' -e 's|@VERSION@|$(VERSION)|' -e 's|^plugindir=.*|plugindir=$(abspath $(B))/plugins|' $< >$@
 help:
 	@sed -n '1,6p' Makefile; echo; echo "targets: all run test test-memory test-places test-promises test-samplers test-sanitizers test-templates bench bench-sdxl bench-peers parity-full parity-comfyui parity-tokenizers fuzz install uninstall deb compdb format format-check lint analyze clean"
 
@@ -352,7 +357,7 @@ install: all $(if $(NVCC),cuda)
 	rm -rf "$(libdir)"/kiln/plugins/kiln-*.data
 	cp -R $(B)/plugins/*.data "$(libdir)/kiln/plugins/"
 	$(if $(NVCC),install -m 755 $(B)/backends/kiln-cuda.so "$(libdir)/kiln/kiln-cuda.so")
-	install -m 644 include/kiln/*.h "$(root)/include/kiln/"
+	install -m 644 include/kiln/*.h include/kiln/*.hpp "$(root)/include/kiln/"
 	cp -R workflows/. "$(root)/share/kiln/workflows/"
 	cp -R docs/library "$(root)/share/kiln/"
 	chmod -R u=rwX,go=rX "$(root)/share/kiln" "$(libdir)/kiln" "$(root)/include/kiln"
@@ -365,7 +370,8 @@ install: all $(if $(NVCC),cuda)
 	rm -rf "$(root)/share/doc/kiln" && install -d "$(root)/share/doc/kiln"
 	cp -R README.md LICENSE docs "$(root)/share/doc/kiln/"
 	install -d "$(pydir)" && install -m 644 bindings/python/kiln/*.py "$(pydir)/"
-	cp -R plugins/template plugins/examples "$(root)/share/kiln/"
+	cp -R plugins/template plugins/templates plugins/examples "$(root)/share/kiln/"
+	install -d "$(root)/share/kiln/rust/src" && install -m 644 bindings/rust/Cargo.toml "$(root)/share/kiln/rust/" && install -m 644 bindings/rust/src/*.rs "$(root)/share/kiln/rust/src/"
 	chmod -R u=rwX,go=rX "$(root)/share/doc/kiln" "$(root)/share/kiln"
 	for p in kiln kiln-engine; do sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' scripts/$$p.pc.in >"$(libdir)/pkgconfig/$$p.pc"; done
 uninstall:
@@ -379,7 +385,7 @@ deb: all $(if $(NVCC),cuda)
 # ---- for who works on kiln ----------------------------------------------------------------------------
 # make format writes; make format-check says what make format would change; make lint takes a minute, make analyze
 # (clang's static analyzer) a quarter of an hour. Continuous integration runs format-check and lint.
-sources = $(shell git ls-files '*.c' '*.h' '*.cu' '*.cpp')
+sources = $(shell git ls-files '*.c' '*.h' '*.cu' '*.cpp' '*.hpp')
 linted = $(filter-out engine/backend/cuda/%,$(filter engine/% nodes/% plugins/%,$(filter %.c,$(sources))))
 analyzer = clang-analyzer-*
 compdb:

@@ -14,7 +14,8 @@ static const option options[] = {
 };
 const manual manual_plugins = {
     .usage = "kiln plugins [--plugins LIST] [--json]",
-    .about = "Lists every plugin on the search path: --plugins, KILN_PLUGIN_PATH, then what is installed with kiln.\n"
+    .about = "Lists every plugin on the search path: --plugins, KILN_PLUGIN_PATH, the user's own\n"
+             "(kiln plugin install), then what is installed with kiln.\n"
              "Exit status 1 when one of them could not be loaded.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
@@ -37,7 +38,7 @@ static void print_json(const catalog *c)
         const plugin_info *p = catalog_plugin(c, i);
         str_append(&s, i ? ",\n  {" : "[\n  {");
         field(&s, "path", p->path);
-        field(&s, "state", p->table ? "loaded" : p->shadowed ? "shadowed" : "refused");
+        field(&s, "state", p->table ? "loaded" : p->shadowed ? "shadowed" : p->disabled ? "disabled" : "refused");
         if (p->why) field(&s, "why", p->why);
         if (p->table) {
             field(&s, "id", p->id);
@@ -112,7 +113,7 @@ int cmd_plugins(int argc, char **argv)
         print_list(c);
     int refused = 0;
     for (size_t i = 0; i < catalog_plugins(c); i++)
-        refused |= !catalog_plugin(c, i)->table && !catalog_plugin(c, i)->shadowed;
+        refused |= !catalog_plugin(c, i)->table && !catalog_plugin(c, i)->shadowed && !catalog_plugin(c, i)->disabled;
     catalog_close(c);
     return refused ? EXIT_RUN_FAILED : EXIT_DONE;
 }

@@ -6,6 +6,7 @@
 #include "base/memory_alloc.h"
 #include "cli/open_workflow.h"
 #include "cli/run_preview.h"
+#include "cli/run_watch.h"
 #include "run/picture_file.h"
 
 #include <errno.h>
@@ -51,6 +52,7 @@ static const option run_options[] = {
     {"--again", 0, NULL, "run also the rows that the manifest says are done", 0},
     {"--keep-going", 0, NULL, "when a node fails, finish the branches that do not need it (the default)", 0},
     {"--fail-fast", 0, NULL, "when a node fails, start nothing more", 0},
+    {"--watch", 0, NULL, "run again whenever the workflow, a plugin or a file it reads has changed; Ctrl-C ends it", 0},
     {"--validate", 0, NULL, "look for NaN after each op and for nodes that write to their inputs (slower)", 0},
     {"--quiet", 'q', NULL, "print nothing but errors and the paths of what was written", 0},
     {"--verbose", 'v', NULL, "print every node and informational messages", 0},
@@ -446,7 +448,8 @@ int cmd_run(int argc, char **argv)
     if (!arguments_read(&a, &manual_run, argc, argv)) return EXIT_BAD_INPUT;
     if (a.help) return manual_print(&manual_run), EXIT_DONE;
     char *again = command_text(argc, argv); /* settings are cut out of argv */
-    int status = run(&a, again);
+    int status = EXIT_DONE;
+    if (!argument(&a, "--watch") || run_watch(&a, &status)) status = run(&a, again); /* with --watch in a child */
     mem_free(again);
     return status;
 }

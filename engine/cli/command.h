@@ -87,6 +87,7 @@ int cmd_params(int argc, char **argv);
 int cmd_models(int argc, char **argv);
 int cmd_graph(int argc, char **argv);
 int cmd_convert(int argc, char **argv);
+int cmd_plugin(int argc, char **argv);
 int cmd_plugins(int argc, char **argv);
 int cmd_nodes(int argc, char **argv);
 int cmd_types(int argc, char **argv);
@@ -99,7 +100,7 @@ int cmd_cache(int argc, char **argv);
 int cmd_completions(int argc, char **argv);
 int cmd_manual(int argc, char **argv);
 
-extern const manual manual_run, manual_check, manual_params, manual_models, manual_graph, manual_convert,
+extern const manual manual_run, manual_check, manual_params, manual_models, manual_graph, manual_convert, manual_plugin,
     manual_plugins, manual_nodes, manual_types, manual_ops, manual_samplers, manual_inspect, manual_quantize,
     manual_check_plugin, manual_cache, manual_completions, manual_manual;
 

@@ -12,6 +12,7 @@ const command commands[] = {
     {"ops", "list the ops of tensor programs, or one with its formula", cmd_ops, &manual_ops},
     {"samplers", "list the samplers, or one with its options", cmd_samplers, &manual_samplers},
     {"cache", "show and maintain the results kept between runs", cmd_cache, &manual_cache},
+    {"plugin", "begin, check, install and look after plugins", cmd_plugin, &manual_plugin},
     {"plugins", "list which plugins loaded, and which did not and why", cmd_plugins, &manual_plugins},
     {"models", "list the models that workflows here can name", cmd_models, &manual_models},
     {"inspect", "say what is in a model file or folder", cmd_inspect, &manual_inspect},

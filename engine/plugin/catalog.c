@@ -67,6 +67,7 @@ static void fill_info(plugin_info *info, plugin *p)
     *info = (plugin_info){.path = p->path,
                           .identity = p->identity,
                           .shadowed = p->state == PLUGIN_SHADOWED,
+                          .disabled = p->state == PLUGIN_DISABLED,
                           .changed_floats = p->changed_floats};
     if (p->state != PLUGIN_LOADED) {
         info->why = p->why;

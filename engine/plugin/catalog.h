@@ -18,6 +18,7 @@ typedef struct {
     size_t n_node;
     digest identity;    /* of the file's content */
     int shadowed;       /* nothing is wrong with it, but a plugin of the same id is earlier on the path */
+    int disabled;       /* nothing is wrong with it: the user has disabled it */
     int changed_floats; /* loading it changed the floating-point mode, which was restored */
 } plugin_info;
 

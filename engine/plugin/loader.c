@@ -17,6 +17,7 @@
 #include "plugin/ctx.h"
 #include "plugin/plugin_data.h"
 #include "plugin/probe.h"
+#include "plugin/user_plugins.h"
 
 #include <assert.h>
 #include <dirent.h>
@@ -179,12 +180,32 @@ static kiln_status add_installed(search *s)
     return KILN_OK;
 }
 
+/* Each plugin has a folder of its own there. */
+static int is_folder_of_plugin(const struct dirent *d) { return d->d_name[0] != '.' && d->d_type != DT_REG; }
+
+static kiln_status add_user(search *s)
+{
+    struct dirent **found = NULL;
+    kiln_status status = KILN_OK;
+    const char *folder = user_plugins_folder(s->memory);
+    int n = folder ? scandir(folder, &found, is_folder_of_plugin, by_bytes) : 0;
+    for (int i = 0; i < n; i++) {
+        char *path = status == KILN_OK ? path_join(folder, found[i]->d_name) : NULL;
+        if (path && folder_exists(path)) status = add_named(s, path, 0, "the user's plugins");
+        mem_free(path);
+        free(found[i]);
+    }
+    free(found);
+    return status;
+}
+
 kiln_status loader_search(const char *list, arena *memory, plugin_list *out, error *e)
 {
     error own = {0};
     search s = {.memory = memory, .out = out, .e = e ? e : &own};
     TRY(add_list(&s, list, 1, "--plugins"));
     TRY(add_list(&s, getenv("KILN_PLUGIN_PATH"), 1, "KILN_PLUGIN_PATH"));
+    TRY(add_user(&s));
     return add_installed(&s);
 }
 
@@ -269,12 +290,22 @@ static int load_open_file(plugin *p, arena *memory, const char *name)
     return 1;
 }
 
+/* 1: the user has disabled the plugin of this id, or at this path. */
+static int keep_out(plugin *p, arena *memory, const char *id, const char *path)
+{
+    const char *disabled = user_plugins_disabled(memory, id, path);
+    if (!disabled) return 0;
+    plugin_refuse(p, memory, "%s is disabled; `kiln plugin enable %s` lets it in again", disabled, disabled);
+    p->state = PLUGIN_DISABLED;
+    return 1;
+}
+
 void loader_load(plugin *p, arena *memory)
 {
     struct stat s;
     error e = {0};
     char name[64];
-    if (p->state != PLUGIN_LOADED) return;
+    if (p->state != PLUGIN_LOADED || keep_out(p, memory, NULL, p->path)) return;
     int fd = open_checked(p, memory, &s);
     if (fd < 0) return;
     snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
@@ -289,6 +320,7 @@ void loader_load(plugin *p, arena *memory)
         probe_remember(key);
     }
     if (!load_open_file(p, memory, by)) close(fd);
+    if (p->state == PLUGIN_LOADED) keep_out(p, memory, p->table.id, NULL);
 }
 
 void loader_open(plugin *p, arena *memory)

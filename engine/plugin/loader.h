@@ -1,8 +1,9 @@
 /* loader.h - from a search path to plugins in this process.
  *
- * The search goes through the list given (--plugins), KILN_PLUGIN_PATH, then the folders beside the command
- * (../lib/kiln/plugins, and plugins/ in a build tree); the files of a folder are sorted by name. Folders and files that
- * belong to another user, or that others may write, are refused. Plugins are never unloaded. One thread.
+ * The search goes through the list given (--plugins), KILN_PLUGIN_PATH, the user's folder (user_plugins.h), then the
+ * folders beside the command (../lib/kiln/plugins, and plugins/ in a build tree); the files of a folder are sorted by
+ * name. Folders and files that belong to another user, or that others may write, are refused. Plugins are never
+ * unloaded. One thread.
  */
 #ifndef KILN_PLUGIN_LOADER_H
 #define KILN_PLUGIN_LOADER_H
@@ -12,8 +13,9 @@
 
 typedef enum {
     PLUGIN_LOADED,
-    PLUGIN_REFUSED, /* `why` says what is wrong with it                                     */
-    PLUGIN_SHADOWED /* a plugin of the same id is earlier on the search path: `why` says where */
+    PLUGIN_REFUSED,  /* `why` says what is wrong with it                                     */
+    PLUGIN_DISABLED, /* nothing is wrong with it: the user wants it so (user_plugins.h)     */
+    PLUGIN_SHADOWED  /* a plugin of the same id is earlier on the search path: `why` says where */
 } plugin_state;
 
 typedef struct {

@@ -1,12 +1,16 @@
 /* trails.c - an op of a plugin's own, and a node that uses it: bright things of a picture leave trails to the right,
  *     y[t] = x[t] + decay y[t - 1]
- * which no op of kiln's computes, since each number needs the one before. Shows: a reference, tiles for all cores, an
- * op by an expression, and examples for `kiln check-plugin`. docs/writing-an-op.md goes through it.
+ * which no op of kiln's computes, since each number needs the one before. Shows: a reference, tiles for all cores, a
+ * CUDA kernel (trails_kernel.cu), an op by an expression, and examples for `kiln check-plugin`. docs/writing-an-op.md
+ * goes through it.
  */
 #include "kiln/kit.h"
 #include "kiln/ops.h"
 
 #include <string.h>
+#ifdef TRAILS_CUDA
+#include "trails_kernel.h"
+#endif
 
 static const kiln_host *host;
 static const kiln_ops *ops;
@@ -66,6 +70,23 @@ static void decay_tile(const kiln_op_call *c, uint64_t tile, void *workspace)
     if (last) memcpy(last + n * d[2], sum, (size_t)d[2] * sizeof *sum);
 }
 
+/* On a CUDA device, where the plugin was built with its kernel (make cuda). */
+#ifdef TRAILS_CUDA
+static kiln_status decay_cuda(const kiln_op_call *c, void *stream, void *workspace)
+{
+    const int64_t *d = c->in[0].dim;
+    const decay_cuda_call call = {.x = c->in[0].data,
+                                  .y = c->out[0].data,
+                                  .last = c->out[1].data,
+                                  .n = d[0],
+                                  .t = d[1],
+                                  .width = d[2],
+                                  .decay = ((const decay_attributes *)c->attributes)->decay};
+    (void)workspace;
+    return decay_cuda_launch(&call, stream) == 0 ? KILN_OK : KILN_ERR_DEVICE;
+}
+#endif
+
 static const decay_attributes half = {.decay = 0.5f};
 static const kiln_op_example decay_examples[] = {
     {.size = sizeof *decay_examples,
@@ -95,6 +116,9 @@ static const kiln_op_kind decay = {
     .tiles = decay_tiles,
     .workspace = decay_workspace,
     .tile = decay_tile,
+#ifdef TRAILS_CUDA
+    .cuda = decay_cuda,
+#endif
     .relative = 1e-6,
     KILN_ARRAY(example, decay_examples),
 };

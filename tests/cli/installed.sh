@@ -15,6 +15,6 @@ without_clone() {
     [ "$(id -u)" -eq 0 ] || user=(--map-root-user)
     unshare "${user[@]}" --mount true 2>/dev/null || return 125
     # shellcheck disable=SC2016
-    env -u KILN_ROOT -u KILN_BUILD -u XDG_CACHE_HOME -u KILN_PLUGIN_PATH -u KILN_MODELS HOME="$work/home" clone="$KILN_ROOT" \
+    env -u KILN_ROOT -u KILN_BUILD -u XDG_CACHE_HOME -u XDG_DATA_HOME -u KILN_PLUGIN_PATH -u KILN_MODELS HOME="$work/home" clone="$KILN_ROOT" \
         unshare "${user[@]}" --mount bash -c 'mount -t tmpfs -o ro none "$clone" && unset clone && exec "$@"' bash "$@"
 }

@@ -9,7 +9,7 @@ trap 'rm -rf "$work"' EXIT
 umask 022
 . "$KILN_ROOT/tests/cli/installed.sh"
 built="$KILN_ROOT/$KILN_BUILD" fixtures="$KILN_ROOT/tests/docs/fixtures"
-unset KILN_PLUGIN_PATH KILN_MODELS KILN_INPUT KILN_MEMORY XDG_CACHE_HOME KILN_CACHE MAKEFLAGS MFLAGS MAKELEVEL
+unset KILN_PLUGIN_PATH KILN_MODELS KILN_INPUT KILN_MEMORY XDG_CACHE_HOME XDG_DATA_HOME KILN_CACHE MAKEFLAGS MFLAGS MAKELEVEL
 install_kiln "$work/usr" || { echo "FAIL install"; exit 1; }
 
 case $built in *-address) export SAN=address ;; *-undefined) export SAN=undefined ;; *-thread) export SAN=thread ;; *) unset SAN ;; esac
@@ -95,7 +95,7 @@ run_pages() { # MODE: with PATH, HOME and what else the mode has
     local mode=$1 name log
     for name in $(cd "$work/lines" && find . -type f | sed 's|^\./||' | LC_ALL=C sort); do
         log="$work/log/last.txt"
-        needs_clone=""; [ "$mode" = installed ] && [[ $name == docs/writing-a-*.md ]] && needs_clone=1
+        needs_clone=""; [ "$mode" = installed ] && [[ $name == docs/writing-a*.md || $name == docs/plugins.md ]] && needs_clone=1
         export KILN_CACHE="$work/kept"; [ "$name" = docs/cache.md ] && KILN_CACHE="$work/kept-$mode"
         (cd "$work/$mode/$name" && page "$work/lines/$name" "$mode") >"$work/log/$mode-${name//\//-}"
     done

@@ -39,7 +39,7 @@ verdict layers "${wrong%$'\n'}"
 
 # A plugin's files see include/kiln/ and the plugin's own two folders, nodes/NAME and plugins/NAME.
 cross=""
-for file in $(files 'nodes/*.[ch]' 'plugins/*.[ch]' | grep -vE '^plugins/(examples|template)/'); do
+for file in $(files 'nodes/*.[ch]' 'plugins/*.[ch]' | grep -vE '^plugins/(examples|template|templates)/'); do
     name=$(echo "$file" | cut -d/ -f2)
     while read -r header; do
         [[ $header == kiln/* && -e include/$header ]] || [ -e "nodes/$name/$header" ] || [ -e "plugins/$name/$header" ] ||

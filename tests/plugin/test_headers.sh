@@ -1,0 +1,58 @@
+# test_headers.sh - the public headers are C11 to C23 and C++11 to C++23 without a warning of either compiler; kiln.hpp makes nodes that kiln check-plugin
+# finds nothing wrong with, whose values let go of themselves, and whose exceptions become messages.
+status=0
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+umask 022
+export XDG_CACHE_HOME="$work/cache" XDG_DATA_HOME="$work/data"
+unset KILN_PLUGIN_PATH
+kiln="$KILN_ROOT/$KILN_BUILD/kiln" include="$KILN_ROOT/include"
+cd "$work" || exit 2
+verdict() { # NAME RESULT: a status of 0 is a pass
+    if [ "$2" -eq 0 ]; then echo "ok $1"; else head -n 12 said.txt; echo "FAIL $1"; status=1; fi
+}
+for h in "$include"/kiln/*.h; do echo "#include \"kiln/$(basename "$h")\""; done >all.c
+cp all.c all.cpp && { cat all.c; echo '#include "kiln/kiln.hpp"'; } >hpp.cpp
+warn="-Wall -Wextra -Wpedantic -Wshadow -Werror"
+for cc in gcc clang; do
+    command -v $cc >/dev/null && command -v ${cc/gcc/g}++ >/dev/null || command -v clang++ >/dev/null || { echo "skip $cc: there is none"; continue; }
+    cxx=$([ $cc = gcc ] && echo g++ || echo clang++)
+    for std in 11 17 2x; do $cc -std=c$std $warn -I"$include" -fsyntax-only all.c >said.txt 2>&1; verdict "c${std}_$cc" $?; done
+    for std in 11 14 17 20 2b; do $cxx -std=c++$std $warn -I"$include" -fsyntax-only all.cpp >said.txt 2>&1; verdict "c++${std}_$cxx" $?; done
+    for std in 17 20 2b; do
+        $cxx -std=c++$std $warn -I"$include" -fsyntax-only hpp.cpp >said.txt 2>&1 && $cxx -std=c++$std $warn -O1 -fPIC -fvisibility=hidden -I"$include" -shared "$KILN_ROOT/tests/plugin/wrapped.cpp" -o wrapped.so >said.txt 2>&1
+        verdict "kiln.hpp_c++${std}_$cxx" $?
+    done
+done
+[ -e wrapped.so ] || exit $status
+chmod go-w wrapped.so
+
+# What it says is what the node is made to do: no message with bad_alloc, and exceptions that are bugs.
+"$kiln" check-plugin wrapped.so >said.txt 2>&1
+[ "$(grep -c '  FAIL' said.txt)" -eq 3 ] && [ "$(grep -cE '  FAIL (message|bug) .* with what: (memory|standard|other)' said.txt)" -eq 3 ] && grep -q '2 of 3 nodes run' said.txt; verdict check_plugin_finds_what_is_thrown_and_nothing_else $?
+! grep -q 'neither handed over nor let go\|references too\|not its own' said.txt; verdict every_value_is_let_go $?
+flow() { # WHAT PARAMETERS
+    cat >flow.yaml <<Y
+nodes:
+  map: {class_type: WrappedValues, inputs: {$1}}
+  report: {class_type: WrappedReport, inputs: {map: [map, MAP]$2}}
+  note: {class_type: PrimitiveString, inputs: {value: hello}}
+  save: {class_type: SaveText, inputs: {text: [report, STRING], filename_prefix: w}}
+Y
+    rm -rf out && "$kiln" run flow.yaml --plugins . --no-cache -q --out out >said.txt 2>&1 && cat out/w_00001_.txt
+}
+[ "$(flow '')" = "loud seed share texts 2 a b a 7 0.250000 quiet" ]; verdict defaults_are_the_members $?
+[ "$(flow 'text: x, times: 3, seed: 9, loud: true, share: 0.5' ', note: [note, 0]')" = "loud seed share texts 3 x! 9 0.500000 loud hello" ]; verdict values_of_every_kind $?
+flow 'times: 10' >/dev/null; grep -q "'10' is not a whole number from 1 to 9" said.txt; verdict ranges_are_the_engines $?
+ends() { # WHAT WORDS
+    printf 'nodes:\n  t: {class_type: WrappedThrow, inputs: {what: %s}}\n  s: {class_type: SaveText, inputs: {text: [t, 0]}}\n' "$1" >throw.yaml
+    "$kiln" run throw.yaml --plugins . --no-cache --out out >said.txt 2>&1
+    [ $? -eq 1 ] && grep -qF "$2" said.txt; verdict "throws_$1" $?
+}
+ends error "node 't' (WrappedThrow): the first way; take 100% of another"
+ends memory "memory"
+ends standard "an exception: a standard one"
+ends other "an exception that is no std::exception"
+ends kind "a value is of another kind than this node takes"
+ends ability "this kiln has no org.example.none/1"
+exit $status
