@@ -1,5 +1,5 @@
-/* check_family.c - see check_family.h. Sets are made of names that files of known families have, in shapes that none has:
- * a family that looks at one name only takes such a set for its own, and one that trusts a shape crashes on it.
+/* check_family.c - see check_family.h. Sets are made of names that files of known families have, in shapes that none
+ * has: a family that looks at one name only takes such a set for its own, and one that trusts a shape crashes on it.
  */
 #include "cli/check_family.h"
 
@@ -51,8 +51,9 @@ static const struct {
     uint32_t rank;
     int64_t dim[5];
 } shapes[SHAPES] = {
-    {"without dimensions", 0, {0}}, {"of one dimension", 1, {3}},        {"of two, odd ones", 2, {5, 7}},
-    {"of four", 4, {3, 1, 1, 5}},   {"with a dimension of 0", 3, {4, 0, 2}},
+    {"without dimensions", 0, {0}},          {"of one dimension", 1, {3}},
+    {"of two, odd ones", 2, {5, 7}},         {"of four", 4, {3, 1, 1, 5}},
+    {"with a dimension of 0", 3, {4, 0, 2}},
 };
 
 typedef struct {

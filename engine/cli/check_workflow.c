@@ -26,8 +26,8 @@ extern char **environ;
 /* The wait status, or -1 with errno; what it printed goes to the file `log`. */
 static int run(const workflow_trial *t, const char *out, const char *log, const char *threads, int validate)
 {
-    const char *argv[20] = {"kiln",        "run",   t->workflow, "--plugins", t->plugin,   "--no-cache",
-                            "--threads", threads, "--out",      out,         "--quiet"};
+    const char *argv[20] = {"kiln",      "run",   t->workflow, "--plugins", t->plugin, "--no-cache",
+                            "--threads", threads, "--out",     out,         "--quiet"};
     size_t n = 11;
     pid_t pid;
     int status = -1;

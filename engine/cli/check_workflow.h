@@ -9,8 +9,8 @@ typedef struct {
     const char *folder;                     /* an empty one of ours */
 } workflow_trial;
 
-/* Runs it twice by this same program, without a cache: with --validate and one thread, and with three threads. Both have
- * to end well and write the same files. */
+/* Runs it twice by this same program, without a cache: with --validate and one thread, and with three threads. Both
+ * have to end well and write the same files. */
 check_counts check_workflow(const workflow_trial *t);
 
 #endif

@@ -6,7 +6,7 @@
 
 extern const kiln_node node_apg, node_cfg_zero_star, node_cfg_norm, node_renorm_cfg, node_tcfg, node_mahiro,
     node_score_rescaling, node_fresca, node_pag, node_sag, node_seg, node_nag,
-    node_epsilon_scaling;                                                                         /* guidance_nodes.c */
+    node_epsilon_scaling;                                              /* guidance_nodes.c */
 extern const kiln_node node_video_linear_cfg, node_video_triangle_cfg; /* video_guidance_nodes.c */
 extern const kiln_node node_free_u, node_free_u_v2, node_hyper_tile, node_tome, node_deep_shrink; /* unet_nodes.c */
 extern const kiln_node node_self_attention_multiply, node_cross_attention_multiply, node_temporal_attention_multiply,

@@ -15,7 +15,7 @@ static int detect(const kiln_weights_api *w, const kiln_weights *set)
     if (BAD == 3) return w->find(set, "conv_in.weight", &info) == KILN_OK ? turn++ % 2 : 0;
     if (w->find(set, "conv_in.weight", &info) != KILN_OK) return 0;
     if (BAD == 4 && info.rank == 4 && info.dim[0] / (info.dim[2] - 1) > 0) return 50; /* divides by what a file says */
-    if (BAD == 5 || BAD == 6) return 50; /* by one name alone */
+    if (BAD == 5 || BAD == 6) return 50;                                              /* by one name alone */
     return info.rank == 4 && info.dim[0] == 320 ? 90 : 0;
 }
 
@@ -29,8 +29,12 @@ static kiln_value *open_set(const kiln_host *h, kiln_ctx *c, kiln_weights *set)
     return NULL;
 }
 
-static const kiln_model_family family = {
-    .size = sizeof family, .kind = KILN_FAMILY_DENOISER, .name = "bad", .doc = "A family.", .detect = detect, .open = open_set};
+static const kiln_model_family family = {.size = sizeof family,
+                                         .kind = KILN_FAMILY_DENOISER,
+                                         .name = "bad",
+                                         .doc = "A family.",
+                                         .detect = detect,
+                                         .open = open_set};
 
 static kiln_status open_plugin(const kiln_host *h)
 {

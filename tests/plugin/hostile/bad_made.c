@@ -50,7 +50,8 @@ static kiln_status make_run(const kiln_call *c)
 static kiln_value *to_plain(kiln_ctx *ctx, const kiln_value *object)
 {
     const plan *p = api->object(object, "BAD_PLAN");
-    kiln_value *map = api->new_map(ctx), *speed = api->new_float(ctx, BAD == 4 ? (double)(int)(p->speed + 1) : p->speed);
+    kiln_value *map = api->new_map(ctx),
+               *speed = api->new_float(ctx, BAD == 4 ? (double)(int)(p->speed + 1) : p->speed);
     kiln_status status = map && speed ? api->map_set(map, "speed", speed) : KILN_ERR_NOMEM;
     host->unref(speed);
     if (status == KILN_OK) return map;
@@ -72,8 +73,12 @@ static kiln_value *from_plain(kiln_ctx *ctx, const kiln_value *plain)
     if (!object) free(made);
     return object;
 }
-static const kiln_stored_type stored = {
-    .size = sizeof stored, .revision = 1, .type = "BAD_PLAN", .doc = "A plan.", .to_plain = to_plain, .from_plain = from_plain};
+static const kiln_stored_type stored = {.size = sizeof stored,
+                                        .revision = 1,
+                                        .type = "BAD_PLAN",
+                                        .doc = "A plan.",
+                                        .to_plain = to_plain,
+                                        .from_plain = from_plain};
 
 /* ---- the node that takes it ---- */
 
@@ -101,9 +106,9 @@ static kiln_status use_run(const kiln_call *c)
     work w = {.to = t.data, .by = p->speed / 200, .caller = gettid()};
     TRY(host->progress(c->ctx, 0, 1, "x"));
     host->parallel_for(c->ctx, 8 * 8 * 3, fill, &w);
-    if (BAD == 7) ((volatile float *)t.data)[8 * 8 * 3] = 1;      /* past the end */
-    if (BAD == 8) ((plan *)(uintptr_t)p)->speed += 1;             /* what others read too */
-    if (BAD == 9) host->ref(c->in[0]);                            /* keeps it */
+    if (BAD == 7) ((volatile float *)t.data)[8 * 8 * 3] = 1; /* past the end */
+    if (BAD == 8) ((plan *)(uintptr_t)p)->speed += 1;        /* what others read too */
+    if (BAD == 9) host->ref(c->in[0]);                       /* keeps it */
     return KILN_OK;
 }
 
