@@ -121,6 +121,8 @@ static check_counts check_loaded(const plugin_info *p)
     check_counts counts = {.passed = 2};
     print_text(stdout, "  ok   %-14s the rows of %zu nodes\n  ok   %-14s %s\n", "table", p->n_node, "open",
                p->table->open ? "open() succeeded" : "it has none to call");
+    for (size_t i = 0; i < p->n_clash; i++)
+        counts.failed++, print_text(stdout, "  FAIL %-14s %s\n", "names", p->clash[i]);
     if (!p->changed_floats) return counts.passed++, counts;
     counts.failed++;
     print_text(stdout,

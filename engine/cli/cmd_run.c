@@ -6,7 +6,10 @@
 #include "base/memory_alloc.h"
 #include "cli/open_workflow.h"
 #include "cli/run_preview.h"
+#include "plugin/loader.h"
+#include "plugin/supervised.h"
 #include "run/picture_file.h"
+#include "run/supervisor.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -52,6 +55,12 @@ static const option run_options[] = {
     {"--keep-going", 0, NULL, "when a node fails, finish the branches that do not need it (the default)", 0},
     {"--fail-fast", 0, NULL, "when a node fails, start nothing more", 0},
     {"--validate", 0, NULL, "look for NaN after each op and for nodes that write to their inputs (slower)", 0},
+    {"--trust", 0, "NAME",
+     "run this plugin in kiln's own process: its id, its file's name, or `all`; the others run in a process that may "
+     "crash (docs/plugins.md)",
+     1},
+    {"--node-timeout", 0, "SECONDS",
+     "end a node of such a run that gives no sign of life for so long (default: 600; 0: never)", 0},
     {"--quiet", 'q', NULL, "print nothing but errors and the paths of what was written", 0},
     {"--verbose", 'v', NULL, "print every node and informational messages", 0},
 };
@@ -405,6 +414,57 @@ static int begin_preview(const arguments *a, preview *p, kiln_run_options *how)
     return !path || preview_begin(p, path, every, how);
 }
 
+/* ---- plugins that are not kiln's own ---- */
+
+/* Files that are read once: the workflow, rows and lists of values. */
+static unsigned read_once(const arguments *a, const char *file[SETTINGS_MAX])
+{
+    unsigned n = 0;
+    file[n++] = a->operand[0];
+    for (size_t i = 0; i < a->n_given && n + 1 < SETTINGS_MAX; i++) {
+        const char *name = a->given[i].option->name, *value = a->given[i].value;
+        const char *at = strcmp(name, "--over") == 0 ? strstr(value, "=@") : NULL;
+        if (strcmp(name, "--over-file") == 0) file[n++] = value;
+        if (at) file[n++] = at + 2;
+    }
+    return n;
+}
+
+static int read_timeout(const arguments *a, double *out)
+{
+    const char *text = argument(a, "--node-timeout");
+    *out = SILENT_SECONDS;
+    if (!text || (str_to_double(text, strlen(text), out) && *out >= 0 && *out <= 1e7)) return 1;
+    return print_text(stderr, "kiln: --node-timeout %s: it is a number of seconds, 0 for never\n", text), 0;
+}
+
+static const char *trusted[SETTINGS_MAX];
+
+static void read_trust(const arguments *a)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < a->n_given && n < SETTINGS_MAX; i++)
+        if (strcmp(a->given[i].option->name, "--trust") == 0) trusted[n++] = a->given[i].value;
+    loader_trust(trusted, n);
+}
+
+/* 0: a plugin that is not kiln's own may take part, and a child of this process has done the run; *status is its. */
+static int contain(const arguments *a, const kiln_run_options *how, int *status)
+{
+    const char *file[SETTINGS_MAX], *cache = getenv("KILN_CACHE");
+    supervisor_setting s = {.executes = how->mode == KILN_RUN_EXECUTE,
+                            .keeps_nothing = how->no_cache || (!how->cache && cache && strcmp(cache, "off") == 0),
+                            .read = file,
+                            .n_read = read_once(a, file)};
+    *status = EXIT_BAD_INPUT;
+    if (!read_timeout(a, &s.silent_limit)) return 0;
+    read_trust(a);
+    if (!loader_has_foreign(argument(a, "--plugins"))) return 1;
+    if (!supervisor_begin(&s, status)) return 0;
+    if (supervised_again()) log_level_set(KILN_LOG_ERROR); /* what there is to say before the run was said */
+    return 1;
+}
+
 static int run(arguments *a, const char *again)
 {
     preview shown;
@@ -426,6 +486,7 @@ static int run(arguments *a, const char *again)
         return EXIT_DONE;
     }
     if (!read_settings(a, with.set, &with.from.n_set) || !begin_preview(a, &shown, &how)) return EXIT_BAD_INPUT;
+    if (!contain(a, &how, &status)) return status;
     kiln_workflow *w = open_workflow(a, a->operand[0], &with, &why, &status);
     if (!w) return status;
     if (!kiln_workflow_is_sweep(w)) config_of_sweeps(a, &how);

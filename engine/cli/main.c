@@ -5,6 +5,7 @@
 #include "base/str.h"
 #include "cli/command.h"
 #include "plugin/crash_report.h"
+#include "run/supervisor.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -104,6 +105,7 @@ int main(int argc, char **argv)
     if (!open_standard_streams()) return EXIT_RUN_FAILED;
     crash_report_begin();
     int status = close_output(run_command(argc, argv));
+    supervisor_finished(status);
     crash_report_end();
     return status;
 }

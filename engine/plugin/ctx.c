@@ -8,6 +8,7 @@
 #include "plugin/abilities.h"
 #include "plugin/crash_report.h"
 #include "plugin/spill.h"
+#include "plugin/supervised.h"
 #include "plugin/value_types.h"
 #include "tensor/value.h"
 
@@ -18,12 +19,23 @@
 #include <xmmintrin.h>
 #endif
 
-error *ctx_error(kiln_ctx *c) { return c ? &c->failure : NULL; }
-struct runtime *ctx_runtime(kiln_ctx *c) { return c && c->env ? c->env->runtime : NULL; }
+error *ctx_error(kiln_ctx *c)
+{
+    if (c) supervised_sign(c->call);
+    return c ? &c->failure : NULL;
+}
+
+struct runtime *ctx_runtime(kiln_ctx *c)
+{
+    if (c) supervised_sign(c->call);
+    return c && c->env ? c->env->runtime : NULL;
+}
+
 int ctx_estimating(const kiln_ctx *c) { return c && c->env && c->env->estimate; }
 int ctx_headers(const kiln_ctx *c) { return c && c->env && c->env->headers; }
 int ctx_cancelled(kiln_ctx *c)
 {
+    if (c) supervised_sign(c->call);
     int stop = c && c->env && c->env->cancelled && c->env->cancelled(c->env->arg);
     if (stop) c->asked_to_stop = 1;
     return stop;
@@ -318,6 +330,15 @@ static kiln_status guarded(kiln_ctx *c, const kiln_node *t, kiln_status (*fn)(co
     return status;
 }
 
+static const char *ctx_function(const call_environment *env) { return env && env->estimate ? "estimate" : "run"; }
+
+/* The call ended a process of this run before. */
+static kiln_status refused(kiln_ctx *c)
+{
+    const char *why = supervised_refusal(c->node_name, c->node_type, c->plugin, c->function);
+    return why ? error_set(&c->failure, KILN_ERR_BUG, "%s", why) : KILN_OK;
+}
+
 /* A status there is, and cancelled only if somebody asked for it. What was recorded on the way to a success (a try that
  * failed before another did not) is forgotten. */
 static kiln_status believe(kiln_ctx *c, kiln_status status)
@@ -351,7 +372,12 @@ kiln_status ctx_call(const call_environment *env, size_t node, const char *node_
                      const kiln_node *t, void *instance, const void *params, kiln_value *const *in, kiln_value **out,
                      error *e)
 {
-    kiln_ctx c = {.env = env, .node = node, .node_name = node_name, .node_type = t->type, .plugin = plugin_name};
+    kiln_ctx c = {.env = env,
+                  .node = node,
+                  .node_name = node_name,
+                  .node_type = t->type,
+                  .plugin = plugin_name,
+                  .function = ctx_function(env)};
     assert(t->run && out && (in || !t->n_in));
     digest *before = mem_calloc(t->n_in + 1u, sizeof *before);
     if (!before) return error_set(e, KILN_ERR_NOMEM, "node '%s' (%s): out of memory", node_name, t->type);
@@ -366,7 +392,8 @@ kiln_status ctx_call(const call_environment *env, size_t node, const char *node_
                       .instance = instance,
                       .estimate = ctx_estimating(&c) != 0,
                       .wanted = env && env->wanted ? env->wanted(env->arg, node) : UINT64_MAX};
-    kiln_status status = check_inputs(&c, t, in);
+    kiln_status status = refused(&c);
+    if (status == KILN_OK) status = check_inputs(&c, t, in);
     if (status == KILN_OK) status = input_digests(&c, t, in, before, &c.failure);
     if (status == KILN_OK) status = believe(&c, guarded(&c, t, t->run, &call));
     if (status == KILN_OK) status = check_outputs(&c, t, call.wanted, out);
@@ -383,7 +410,7 @@ kiln_status ctx_check(const char *node_name, const char *plugin_name, const kiln
                       error *e)
 {
     if (!t->check) return KILN_OK;
-    kiln_ctx c = {.node_name = node_name, .node_type = t->type, .plugin = plugin_name};
+    kiln_ctx c = {.node_name = node_name, .node_type = t->type, .plugin = plugin_name, .function = "check"};
     kiln_call call = {.size = sizeof call,
                       .device = KILN_CPU,
                       .host = &engine_host,
@@ -391,7 +418,9 @@ kiln_status ctx_check(const char *node_name, const char *plugin_name, const kiln
                       .params = how->params,
                       .estimate = !how->thorough,
                       .wanted = how->wanted};
-    return finish(&c, t, believe(&c, guarded(&c, t, t->check, &call)), e);
+    kiln_status status = refused(&c);
+    if (status == KILN_OK) status = believe(&c, guarded(&c, t, t->check, &call));
+    return finish(&c, t, status, e);
 }
 
 /* ---- lazy inputs and sub-graphs ---- */
@@ -413,7 +442,9 @@ static kiln_status check_wanted(kiln_ctx *c, const kiln_node *t, uint64_t wanted
 kiln_status ctx_wants(const call_environment *env, const char *node_name, const char *plugin_name, const kiln_node *t,
                       const void *params, kiln_value *const *in, uint64_t *inputs, error *e)
 {
-    kiln_ctx c = {.env = env, .node_name = node_name, .node_type = t->type, .plugin = plugin_name};
+    kiln_ctx c = {
+        .env = env, .node_name = node_name, .node_type = t->type, .plugin = plugin_name, .function = "wants"};
+    if (refused(&c) != KILN_OK) return finish(&c, t, KILN_ERR_BUG, e);
     kiln_value **none = mem_calloc(t->n_in + 1u, sizeof *none);
     if (!none) return error_set(e, KILN_ERR_NOMEM, "node '%s' (%s): out of memory", node_name, t->type);
     kiln_call call = {.size = sizeof call,
@@ -438,7 +469,8 @@ kiln_status ctx_wants(const call_environment *env, const char *node_name, const 
 kiln_status ctx_expand(const char *node_name, const char *plugin_name, const kiln_node *t, const void *params,
                        kiln_graph *g, error *e)
 {
-    kiln_ctx c = {.node_name = node_name, .node_type = t->type, .plugin = plugin_name};
+    kiln_ctx c = {.node_name = node_name, .node_type = t->type, .plugin = plugin_name, .function = "expand"};
+    if (refused(&c) != KILN_OK) return finish(&c, t, KILN_ERR_BUG, e);
     kiln_call call = {.size = sizeof call, .device = KILN_CPU, .host = &engine_host, .ctx = &c, .params = params};
     uint64_t before = float_state();
     const kiln_ctx *outer = crash_report_enter(&c);

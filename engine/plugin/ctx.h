@@ -26,7 +26,11 @@ typedef struct {
     void (*progress)(void *arg, size_t node, uint64_t done, uint64_t total, const char *what);
     void (*draft)(void *arg, size_t node, const char *text);
     void (*preview)(void *arg, size_t node, const uint8_t *rgb, uint32_t width, uint32_t height);
+    /* A file is about to get a name in that folder, and has got one; NULL: nobody wants to know. */
+    void (*naming)(void *arg, size_t node, const char *folder, uint64_t inode);
     void (*file)(void *arg, size_t node, const char *path);
+    /* The path of the node's next file, when an earlier process of the run has written it; NULL: it has not. */
+    const char *(*written)(void *arg, size_t node);
     const char *(*text)(void *arg, size_t node,
                         const char *name); /* "prompt", "parameters"; "": there is none, NULL: no memory */
     /* States of unfinished calls (include/kiln/store.h); NULL where nothing is kept. */
@@ -55,6 +59,8 @@ struct kiln_ctx {
     const call_environment *env;
     size_t node;
     const char *node_name, *node_type, *plugin; /* for messages */
+    const char *function;                       /* "run", "check", "wants", "expand" */
+    int call;                                   /* supervised.h: while it runs in a process that is watched; else 0 */
     error failure;
     arena scratch;
     struct device_scratch *device_scratch;

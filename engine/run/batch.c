@@ -103,7 +103,8 @@ static kiln_status merge_rows(batch *b, error *e)
     b->instance = mem_calloc(n, sizeof *b->instance);
     b->text = mem_calloc(n, N_TEXTS * sizeof *b->text);
     b->files = mem_calloc(n, sizeof *b->files);
-    if (!b->info || !b->instance || !b->text || !b->files) return error_set(e, KILN_ERR_NOMEM, "out of memory");
+    b->n_file = arena_alloc(&b->merged.memory, n * sizeof *b->n_file);
+    if (!b->info || !b->instance || !b->text || !b->files || !b->n_file) return error_set(e, KILN_ERR_NOMEM, "out of memory");
     for (size_t i = 0; i < b->n_row; i++)
         memcpy(b->info + b->merged.first[i], b->row[i].read->info, part[i]->n * sizeof *b->info);
     return KILN_OK;
@@ -130,7 +131,7 @@ void batch_close(batch *b)
         for (size_t k = 0; b->text && k < N_TEXTS; k++) mem_free(b->text[i * N_TEXTS + k]);
     }
     mem_free(b->instance), mem_free(b->text), mem_free(b->files);
-    b->instance = NULL, b->text = NULL, b->files = NULL, b->info = NULL;
+    b->instance = NULL, b->text = NULL, b->files = NULL, b->info = NULL, b->n_file = NULL;
     merged_free(&b->merged);
     for (size_t i = 0; i < b->n_row; i++) rows_unread(&b->row[i]);
     b->n_row = 0;

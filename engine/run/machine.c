@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "plugin/abilities.h"
+#include "plugin/supervised.h"
 #include "run/index_files.h"
 #include "run/interrupt.h"
 #include "run/memory_budget.h"
@@ -133,6 +134,8 @@ static kiln_status open_result_cache(machine *m, const job_setting *s, error *e)
                               .cancelled = interrupt_asked,
                               .waiting = note_waiting,
                               .arg = m};
+    if (s->mode == JOB_RUN && supervision && supervision->store[0] && atomic_load(&supervision->takes_part))
+        k.folder = supervision->store, k.off = 0;
     TRY(result_cache_open(&k, &m->result_cache, e));
     key_setting keys = machine_keys(m);
     char rates[256];
