@@ -1,6 +1,6 @@
-/* crash_report.c - see crash_report.h. Signal handlers here call what is async-signal-safe: no locks, no heap, no stdio.
- * The exception is backtrace(), which was called before, so that it loads nothing; a second crash in there ends the
- * process after all that matters was written.
+/* crash_report.c - see crash_report.h. Signal handlers here call what is async-signal-safe: no locks, no heap, no
+ * stdio. The exception is backtrace(), which was called before, so that it loads nothing; a second crash in there ends
+ * the process after all that matters was written.
  */
 #include "plugin/crash_report.h"
 
@@ -109,14 +109,15 @@ static void tell_watcher(int signal, const char *how, int overflow)
 static const struct {
     int number;
     const char *name;
-} signals[] = {{SIGSEGV, "SIGSEGV"}, {SIGBUS, "SIGBUS"}, {SIGFPE, "SIGFPE"},
+} signals[] = {{SIGSEGV, "SIGSEGV"}, {SIGBUS, "SIGBUS"},   {SIGFPE, "SIGFPE"},
                {SIGILL, "SIGILL"},   {SIGABRT, "SIGABRT"}, {SIGSYS, "SIGSYS"}};
 
 /* The address lies where the stack would go next. */
 static int is_overflow(int number, const siginfo_t *info, const void *context)
 {
 #ifdef __x86_64__
-    uintptr_t at = (uintptr_t)info->si_addr, stack = (uintptr_t)((const ucontext_t *)context)->uc_mcontext.gregs[REG_RSP];
+    uintptr_t at = (uintptr_t)info->si_addr,
+              stack = (uintptr_t)((const ucontext_t *)context)->uc_mcontext.gregs[REG_RSP];
     return number == SIGSEGV && at + NEAR_THE_STACK > stack && at < stack + NEAR_THE_STACK;
 #else
     return (void)number, (void)info, (void)context, 0;

@@ -442,8 +442,7 @@ static kiln_status check_wanted(kiln_ctx *c, const kiln_node *t, uint64_t wanted
 kiln_status ctx_wants(const call_environment *env, const char *node_name, const char *plugin_name, const kiln_node *t,
                       const void *params, kiln_value *const *in, uint64_t *inputs, error *e)
 {
-    kiln_ctx c = {
-        .env = env, .node_name = node_name, .node_type = t->type, .plugin = plugin_name, .function = "wants"};
+    kiln_ctx c = {.env = env, .node_name = node_name, .node_type = t->type, .plugin = plugin_name, .function = "wants"};
     if (refused(&c) != KILN_OK) return finish(&c, t, KILN_ERR_BUG, e);
     kiln_value **none = mem_calloc(t->n_in + 1u, sizeof *none);
     if (!none) return error_set(e, KILN_ERR_NOMEM, "node '%s' (%s): out of memory", node_name, t->type);

@@ -353,8 +353,10 @@ static int load_open_file(plugin *p, arena *memory, const char *name)
 static int was_fatal(plugin *p, arena *memory, const char *function)
 {
     const char *why = supervised_refusal(p->path, "", "", function);
-    if (why) plugin_refuse(p, memory, "%s", why);
-    return why != NULL;
+    if (!why) return 0;
+    plugin_refuse(p, memory, "%s", why);
+    log_error("%s is not loaded: it %s", p->path, why);
+    return 1;
 }
 
 void loader_load(plugin *p, arena *memory)

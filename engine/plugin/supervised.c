@@ -22,7 +22,8 @@ static _Thread_local struct {
 int supervised_begin(void)
 {
     assert(!supervision);
-    void *page = mmap(NULL, sizeof *supervision, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *page =
+        mmap(NULL, sizeof *supervision, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (page == MAP_FAILED) return 0;
     supervision = page; /* zeros */
     supervision->began = clock_seconds();
@@ -98,7 +99,8 @@ int supervised_note_add(supervised_note note, const char *text)
 const supervised_note *supervised_next(const supervised_note *n)
 {
     if (!supervision) return NULL;
-    size_t end = atomic_load(&supervision->n_note), at = n ? (size_t)((const char *)n - supervision->notes) + n->size : 0;
+    size_t end = atomic_load(&supervision->n_note),
+           at = n ? (size_t)((const char *)n - supervision->notes) + n->size : 0;
     if (end > NOTES_BYTES || at + sizeof *n > end) return NULL;
     const supervised_note *next = (const void *)(supervision->notes + at);
     return next->size < sizeof *n || next->size > end - at ? NULL : next;
@@ -159,22 +161,20 @@ static const supervised_note *refusal_of_run(const char *node)
     return n;
 }
 
-uint64_t supervised_function_of(uint64_t node, const char *function)
-{
-    return node ^ supervised_name(function) << 1;
-}
+uint64_t supervised_function_of(uint64_t node, const char *function) { return node ^ supervised_name(function) << 1; }
 
 const char *supervised_refusal(const char *node, const char *type, const char *plugin, const char *function)
 {
     if (!table) return NULL;
-    const supervised_note *n = strcmp(function, "run") == 0
-                                   ? refusal_of_run(node)
-                                   : supervised_find(NOTE_FUNCTION, 0, supervised_function_of(supervised_name(node), function),
-                                                     0);
+    const supervised_note *n =
+        strcmp(function, "run") == 0
+            ? refusal_of_run(node)
+            : supervised_find(NOTE_FUNCTION, 0, supervised_function_of(supervised_name(node), function), 0);
     if (!n) n = supervised_find(NOTE_TYPE, 0, supervised_name(type), 0);
     if (!n) n = supervised_find(NOTE_PLUGIN, 0, supervised_name(plugin), 0);
     if (!n) return NULL;
-    atomic_store((atomic_uint *)&n->said, 1); /* the notes lie in memory that is ours to write */
+    if (strcmp(function, "estimate") != 0) /* which nobody sees fail */
+        atomic_store((atomic_uint *)(uintptr_t)&n->said, 1);
     return n->text;
 }
 

@@ -4,8 +4,8 @@
  *     crash    how the process ended, written by its last breath (crash_report.c)
  *     notes    what was finished, reported and written, for the process that goes on after a crash
  *
- * Without a watching process every function here does nothing and finds nothing. A note names a node by its row (from 1)
- * and a number made of its name, since indices differ between batches. Any thread; one process writes at a time: the
+ * Without a watching process every function here does nothing and finds nothing. A note names a node by its row (from
+ * 1) and a number made of its name, since indices differ between batches. Any thread; one process writes at a time: the
  * watching one only while there is no other.
  */
 #ifndef KILN_PLUGIN_SUPERVISED_H
@@ -108,8 +108,7 @@ int supervised_enter(const char *node, const char *type, const char *plugin, con
 void supervised_leave(int call);
 static inline void supervised_sign(int call)
 {
-    if (call && supervision)
-        atomic_fetch_add_explicit(&supervision->calls[call - 1].signs, 1, memory_order_relaxed);
+    if (call && supervision) atomic_fetch_add_explicit(&supervision->calls[call - 1].signs, 1, memory_order_relaxed);
 }
 
 /* ---- notes ---- */
@@ -130,7 +129,8 @@ const char *supervised_refusal(const char *node, const char *type, const char *p
 
 /* A loaded plugin; `so` as dlopen gave it. id NULL: not known yet. Before there are threads. */
 void supervised_plugin_add(void *so, const char *path, const char *id);
-/* The first plugin among the addresses: "name.so+0x12" to `place`, its id to `id` ("" while unknown). Async-signal-safe. */
+/* The first plugin among the addresses: "name.so+0x12" to `place`, its id to `id` ("" while unknown).
+ * Async-signal-safe. */
 int supervised_plugin_at(void *const *address, int n, char *place, size_t capacity, char *id, size_t id_capacity);
 
 #endif

@@ -54,9 +54,7 @@ static kiln_status execute(driver *d, error *e)
     if (!d->executed) TRY(memory_check_budget(&d->machine, &d->batch, e));
     d->executed = 1;
     if (supervised_again())
-        log_level_set(d->setting->quiet     ? KILN_LOG_ERROR
-                      : d->setting->verbose ? KILN_LOG_INFO
-                                            : KILN_LOG_WARN);
+        log_level_set(d->setting->quiet ? KILN_LOG_ERROR : d->setting->verbose ? KILN_LOG_INFO : KILN_LOG_WARN);
     execution x = {.machine = &d->machine,
                    .batch = &d->batch,
                    .log = &d->log,

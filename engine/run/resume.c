@@ -19,12 +19,10 @@ static const supervised_note *find(batch *b, size_t node, note_kind kind, uint64
 static void note(batch *b, size_t node, note_kind kind, uint64_t index, uint64_t detail, const char *text)
 {
     if (supervision)
-        supervised_note_add((supervised_note){.kind = kind,
-                                              .row = row_of(b, node),
-                                              .node = name_of(b, node),
-                                              .index = index,
-                                              .detail = detail},
-                            text);
+        supervised_note_add(
+            (supervised_note){
+                .kind = kind, .row = row_of(b, node), .node = name_of(b, node), .index = index, .detail = detail},
+            text);
 }
 
 /* ---- nodes ---- */

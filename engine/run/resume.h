@@ -1,5 +1,5 @@
-/* resume.h - a run that begins again after a crash (supervisor.h): what the processes before this one have finished, said
- * and written, by the notes of plugin/supervised.h. In a run that nobody watches all of it does nothing. */
+/* resume.h - a run that begins again after a crash (supervisor.h): what the processes before this one have finished,
+ * said and written, by the notes of plugin/supervised.h. In a run that nobody watches all of it does nothing. */
 #ifndef KILN_RUN_RESUME_H
 #define KILN_RUN_RESUME_H
 
@@ -19,7 +19,8 @@ void resume_take_files(row_log *l, size_t node);
 /* The event as the user is to see it, and a note that he has. */
 run_event resume_event(batch *b, const run_event *ev);
 
-/* The path of the node's next file, which an earlier process has written; NULL: it has not. *said: it has reported it. */
+/* The path of the node's next file, which an earlier process has written; NULL: it has not. *said: it has reported it.
+ */
 const char *resume_next_file(batch *b, size_t node, int *said);
 /* The node's next file is about to get a name in that folder. */
 void resume_naming(batch *b, size_t node, const char *folder, uint64_t inode);

@@ -23,7 +23,7 @@
 #include <unistd.h>
 
 enum { RUN_FAILED = 1, INTERRUPTED = 130 };
-enum { NAME_AFTER = 30, CRASHES_OF_A_TYPE = 3, UNKNOWN_MAX = 3, RESTARTS_MAX = 64 };
+enum { NAME_AFTER = 30, CRASHES_OF_A_TYPE = 8, UNKNOWN_MAX = 3, RESTARTS_MAX = 64 };
 #define TICK 0.5 /* seconds */
 
 typedef struct {
@@ -39,6 +39,11 @@ typedef struct {
     unsigned signs[CALLS_MAX], order[CALLS_MAX];
     int named[CALLS_MAX];
     int ended_silent; /* number of the call that was ended for it, or -1 */
+    struct {
+        supervised_call call;
+        const supervised_note *note;
+    } blamed[RESTARTS_MAX + 1];
+    size_t n_blamed;
 } supervisor;
 
 /* ---- what is read once ---- */
@@ -253,23 +258,27 @@ static void say_end(const supervisor *s, int wait_status, const supervised_call 
     if (!crashed) place[0] = '\0';
     const char *at = place[0] ? ", at " : "";
     if (s->ended_silent >= 0)
-        snprintf(text, capacity,
-                 "gave no sign of life for %.0f s%s and was ended; a node that takes long calls host->progress() now and "
-                 "then, and --node-timeout allows more",
-                 s->setting->silent_limit, in);
+        snprintf(
+            text, capacity,
+            "gave no sign of life for %.0f s%s and was ended; a node that takes long calls host->progress() now and "
+            "then, and --node-timeout allows more",
+            s->setting->silent_limit, in);
     else if (crashed && p->signal)
-        snprintf(text, capacity, "crashed with %s%s%s%s%s%s", how, p->overflow ? " (stack overflow)" : "", in, at, place,
-                 whose);
+        snprintf(text, capacity, "crashed with %s%s%s%s%s%s", how, p->overflow ? " (stack overflow)" : "", in, at,
+                 place, whose);
     else if (crashed)
-        snprintf(text, capacity, "ended the process with %s%s%s%s%s; a plugin must never exit", how, in, at, place, whose);
+        snprintf(text, capacity, "ended the process with %s%s%s%s%s; a plugin must never exit", how, in, at, place,
+                 whose);
     else if (WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL)
-        snprintf(text, capacity,
-                 "was killed%s (SIGKILL), as the system does when memory runs out; give --memory, or less to do at once",
-                 in);
+        snprintf(
+            text, capacity,
+            "was killed%s (SIGKILL), as the system does when memory runs out; give --memory, or less to do at once",
+            in);
     else if (WIFSIGNALED(wait_status))
         snprintf(text, capacity, "was ended by SIG%s%s", sigabbrev_np(WTERMSIG(wait_status)), in);
     else
-        snprintf(text, capacity, "ended the process with status %d%s, past every handler (_exit()); a plugin must never exit",
+        snprintf(text, capacity,
+                 "ended the process with status %d%s, past every handler (_exit()); a plugin must never exit",
                  WEXITSTATUS(wait_status), in);
 }
 
@@ -281,28 +290,34 @@ static unsigned crashes_of(uint64_t type)
     return n;
 }
 
-static int note(note_kind kind, uint64_t row, uint64_t node, uint64_t index, uint64_t detail, const char *text)
+static const supervised_note *note(supervised_note n, const char *text)
 {
-    return supervised_note_add(
-        (supervised_note){.kind = kind, .row = row, .node = node, .index = index, .detail = detail}, text);
+    const char *at = supervision->notes + atomic_load(&supervision->n_note);
+    return supervised_note_add(n, text) ? (const void *)at : NULL;
 }
 
 /* Notes that this call is not to be made again. 0: there is no room. */
-static int blame_call(const supervised_call *c, const char *text)
+static int blame_call(supervisor *s, const supervised_call *c, const char *text)
 {
-    char name[PLACE_MAX + 200];
-    int done;
-    if (strncmp(c->function, "run", 4) != 0) {
-        uint64_t what = supervised_function_of(c->node, c->function);
-        return note(NOTE_FUNCTION, 0, what, 0, 0, text);
-    }
-    uint64_t type = supervised_name(c->type);
-    done = note(NOTE_CRASHED, c->row, c->node, 0, type, text);
-    if (c->key.lo | c->key.hi) done &= note(NOTE_KEY, 0, c->key.lo, c->key.hi, 0, text);
-    if (crashes_of(type) < CRASHES_OF_A_TYPE) return done;
-    snprintf(name, sizeof name, "%.300s (the %uth time in this run: nodes of this type are not called any more)", text,
-             CRASHES_OF_A_TYPE);
-    return done & note(NOTE_TYPE, 0, type, 0, 0, name);
+    char whole[1000], type[PLACE_MAX];
+    int is_run = strncmp(c->function, "run", sizeof c->function) == 0;
+    uint64_t of = supervised_name(bounded(type, c->type));
+    const supervised_note *n =
+        is_run ? note((supervised_note){.kind = NOTE_CRASHED, .row = c->row, .node = c->node, .detail = of}, text)
+               : note((supervised_note){.kind = NOTE_FUNCTION, .node = supervised_function_of(c->node, c->function)},
+                      text);
+    if (!n) return 0;
+    memcpy(&s->blamed[s->n_blamed].call, c, sizeof *c);
+    s->blamed[s->n_blamed++].note = n;
+    if (is_run && (c->key.lo | c->key.hi) &&
+        !note((supervised_note){.kind = NOTE_KEY, .node = c->key.lo, .index = c->key.hi}, text))
+        return 0;
+    if (!is_run || crashes_of(of) < CRASHES_OF_A_TYPE) return 1;
+    snprintf(whole, sizeof whole,
+             "nodes of this type have ended %d processes of this run and are not called any more; the "
+             "last %s",
+             CRASHES_OF_A_TYPE, text);
+    return note((supervised_note){.kind = NOTE_TYPE, .node = of}, whole) != NULL;
 }
 
 /* The last word about an end that no further process can report. */
@@ -315,7 +330,8 @@ static void say_now(const supervised_call *c, const char *text)
     else if (c)
         print_text(stderr, "kiln: error: %s %s\n", bounded(name, c->name), text);
     else if (supervision->culprit[0])
-        print_text(stderr, "kiln: error: plugin %s: outside of its nodes: %s\n", bounded(plugin, supervision->culprit), text);
+        print_text(stderr, "kiln: error: plugin %s: outside of its nodes: %s\n", bounded(plugin, supervision->culprit),
+                   text);
     else
         print_text(stderr, "kiln: error: outside of any node, kiln or a thread that a plugin left behind %s\n", text);
 }
@@ -330,27 +346,33 @@ static int judge(supervisor *s, int wait_status)
     int again = s->setting->executes && !s->once && !s->asked && p->attempt < RESTARTS_MAX;
     s->crashed = 1;
     clear_line();
-    if (i == SEVERAL && again && !p->alone) return p->alone = 1;
     say_end(s, wait_status, c, text, sizeof text);
-    if (c && again && blame_call(c, text)) return 1;
+    if (i == SEVERAL && again && !p->alone) {
+        print_text(stderr, "kiln: error: one of several nodes that ran %s; now they run one by one\n", text);
+        return p->alone = 1;
+    }
+    if (c && again && blame_call(s, c, text)) return 1;
     if (!c && by_plugin && again && s->unknown++ < UNKNOWN_MAX) {
         char whole[1000], plugin[PLACE_MAX];
         say_now(NULL, text);
         snprintf(whole, sizeof whole, "it is not called any more, since outside of its nodes it %s", text);
-        return note(NOTE_PLUGIN, 0, supervised_name(bounded(plugin, p->culprit)), 0, 0, whole);
+        return note((supervised_note){.kind = NOTE_PLUGIN, .node = supervised_name(bounded(plugin, p->culprit))},
+                    whole) != NULL;
     }
     if (!c) say_now(NULL, text);
     if (!c && again && s->unknown++ < UNKNOWN_MAX) return 1;
     if (c) say_now(c, text);
+    if (p->attempt >= RESTARTS_MAX)
+        print_text(stderr, "kiln: error: %d processes of this run were ended by plugins; what is left is not run\n",
+                   RESTARTS_MAX);
     return 0;
 }
 
 /* Failures that no process has reported: of nodes that the last one had no more use for. */
-static void say_the_rest(void)
+static void say_the_rest(const supervisor *s)
 {
-    for (const supervised_note *n = supervised_next(NULL); n; n = supervised_next(n))
-        if ((n->kind == NOTE_CRASHED || n->kind == NOTE_FUNCTION) && !atomic_load(&n->said))
-            print_text(stderr, "kiln: error: a node %s\n", n->text);
+    for (size_t i = 0; i < s->n_blamed; i++)
+        if (!atomic_load(&s->blamed[i].note->said)) say_now(&s->blamed[i].call, s->blamed[i].note->text);
 }
 
 /* ---- the whole ---- */
@@ -388,7 +410,7 @@ static int after_child(supervisor *s, int wait_status, int *status)
     if (atomic_load(&p->finished)) {
         *status = atomic_load(&p->status);
         if (*status == 0 && !by) *status = WEXITSTATUS(wait_status); /* a sanitizer's last word */
-        say_the_rest();
+        say_the_rest(s);
         if (*status == 0 && s->crashed) *status = RUN_FAILED;
         return 0;
     }
@@ -425,7 +447,8 @@ static int prepare(supervisor *s, sigset_t *waited)
 
 int supervisor_begin(const supervisor_setting *setting, int *status)
 {
-    supervisor s = {.setting = setting, .input = -1, .ended_silent = -1};
+    static supervisor s; /* one a process */
+    s = (supervisor){.setting = setting, .input = -1, .ended_silent = -1};
     sigset_t waited;
     if (!prepare(&s, &waited)) return 1;
     pid_t parent = getpid();

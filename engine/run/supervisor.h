@@ -1,15 +1,16 @@
-/* supervisor.h - a run in a child process, so that a plugin that ends its process, hangs or is killed costs its own node
- * and nothing else.
+/* supervisor.h - a run in a child process, so that a plugin that ends its process, hangs or is killed costs its own
+ * node and nothing else.
  *
  *     kiln run ---- fork ---- the run (cli, run, plugins): opens plugins, workflow, device; computes; writes
  *        |                      |
  *        |   supervised_page    |   no tensor crosses: only what runs, what was reported, what was written
  *        |                      |
- *     waits, names a silent node, ends one that is silent too long; after a crash notes whose fault it was and forks again
+ *     waits, names a silent node, ends one that is silent too long; after a crash notes whose fault it was and forks
+ * again
  *
  * The next child goes through everything from the start. The node that did it fails without being called
- * (supervised_refusal), what was finished comes from the store, and nothing is reported or written twice. The parent opens
- * no plugin and no device and has no further thread, so it can fork at any time.
+ * (supervised_refusal), what was finished comes from the store, and nothing is reported or written twice. The parent
+ * opens no plugin and no device and has no further thread, so it can fork at any time.
  */
 #ifndef KILN_RUN_SUPERVISOR_H
 #define KILN_RUN_SUPERVISOR_H

@@ -1,5 +1,5 @@
-/* supervisor_store.c - see supervisor_store.h. The folder is locked as long as a process of the run lives, so that the next
- * run can tell which ones were left behind. */
+/* supervisor_store.c - see supervisor_store.h. The folder is locked as long as a process of the run lives, so that the
+ * next run can tell which ones were left behind. */
 #include "run/supervisor_store.h"
 
 #include "base/memory_alloc.h"

@@ -1,5 +1,5 @@
-/* supervisor_store.h - a folder for results that lasts as long as the run: where nothing is to be kept, what was finished
- * has to outlive a crash all the same. */
+/* supervisor_store.h - a folder for results that lasts as long as the run: where nothing is to be kept, what was
+ * finished has to outlive a crash all the same. */
 #ifndef KILN_RUN_SUPERVISOR_STORE_H
 #define KILN_RUN_SUPERVISOR_STORE_H
 
