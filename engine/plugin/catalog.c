@@ -8,6 +8,7 @@
 #include "base/str.h"
 #include "plugin/abilities.h"
 #include "plugin/loader.h"
+#include "plugin/process_state.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -147,6 +148,8 @@ catalog *catalog_open(const char *plugins, error *e)
         return NULL;
     }
     if (c->n_node) qsort(c->node, c->n_node, sizeof *c->node, by_type);
+    for (size_t i = 0; i < c->plugins.n; i++)
+        if (c->info[i].table && !c->info[i].shipped) process_state_watch(c->info[i].id);
     return c;
 }
 
@@ -154,6 +157,7 @@ void catalog_close(catalog *c)
 {
     if (!c) return;
     registry_rewind(0);
+    process_state_forget();
     mem_free(c->node);
     arena_free(&c->memory);
     mem_free(c);

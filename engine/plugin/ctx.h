@@ -12,6 +12,8 @@
 #include "base/status.h"
 #include "kiln/plugin.h"
 
+#include <stdatomic.h>
+
 struct runtime;       /* backend/runtime.h */
 struct output_folder; /* plugin/output.h */
 
@@ -50,6 +52,7 @@ typedef struct {
     uint64_t (*wanted)(void *arg, size_t node);
     void *arg;
     uint32_t preview_every; /* steps; 0: `preview` is not called */
+    int alone;              /* one node at a time */
     int validate;           /* check inputs for writes and outputs for NaN: slower */
     int headers;            /* values are only looked at (kiln inspect): no file is read whole to tell them apart */
     int estimate;           /* calls have call->estimate set: tensors have shapes and no data (kiln/plugin.h) */
@@ -68,6 +71,8 @@ struct kiln_ctx {
     struct kiln_file *files;     /* open, see ability_files.c */
     struct spill_file *spills;   /* open, see spill.h */
     int lacks_text;              /* there was no memory for a text that a file of this call should hold */
+    atomic_int ended;            /* the call has; 2: and it was used since, which was said */
+    char who[280];               /* for that */
     int asked_to_stop;           /* progress() has said so: KILN_CANCELLED is an honest answer */
 };
 

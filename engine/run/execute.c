@@ -102,6 +102,9 @@ static kiln_status env_unchanged(void *self, size_t node, error *e)
 
 static uint64_t env_wanted(void *self, size_t node) { return batch_node(((execution *)self)->batch, node)->used; }
 
+/* One node at a time: to see which one ends the process, or leaves threads. */
+static int runs_alone(const execution *x) { return (supervision && supervision->alone) || x->setting->validate; }
+
 static call_environment environment(execution *x, output_folder *output)
 {
     return (call_environment){.runtime = x->machine->runtime,
@@ -126,6 +129,7 @@ static call_environment environment(execution *x, output_folder *output)
                               .unchanged = env_unchanged,
                               .wanted = env_wanted,
                               .arg = x,
+                              .alone = runs_alone(x),
                               .validate = x->setting->validate};
 }
 
@@ -242,7 +246,7 @@ kiln_status execute_batch(execution *x, run_summary *summary, error *e)
                        .item = item,
                        .items = items,
                        .wants = wants};
-    run_setting setting = {.workers = supervision && supervision->alone ? 1 : x->setting->jobs,
+    run_setting setting = {.workers = runs_alone(x) ? 1 : x->setting->jobs,
                            .fail_fast = x->setting->fail_fast,
                            .cancel = &interrupted,
                            .part_of = x->batch->merged.part_of};

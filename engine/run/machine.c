@@ -5,6 +5,7 @@
 #include "base/descriptors.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/memory_guard.h"
 #include "plugin/abilities.h"
 #include "plugin/supervised.h"
 #include "run/index_files.h"
@@ -18,7 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { DESCRIPTORS_OF_A_RUN = 12 };
+enum { DESCRIPTORS_OF_A_RUN = 12, UNTOUCHED = 0xff /* a NaN of every type */ };
 
 residency *machine_residency(const machine *m) { return runtime_residency(m->runtime); }
 budget *machine_budget(const machine *m) { return residency_budget(machine_residency(m)); }
@@ -159,12 +160,14 @@ kiln_status machine_open(machine *m, const job *j, const job_setting *s, error *
                                               .arg = s->arg},
                             e);
     if (!m->report) return e->status;
+    if (runs && s->validate) mem_guard(1, UNTOUCHED);
     TRY(open_runtime(m, s, e));
     return open_result_cache(m, s, e);
 }
 
 void machine_close(machine *m)
 {
+    mem_guard(0, 0);
     result_cache_close(m->result_cache);
     memory_count_values(NULL);
     runtime_free(m->runtime);

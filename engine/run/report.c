@@ -313,7 +313,7 @@ void report_row(report *r, size_t part, const row_end *end)
 static kiln_status close_file(FILE *f, const char *path, int lost, error *e)
 {
     if (!f) return KILN_OK;
-    if (fflush(f) != 0 && !lost) lost = errno;
+    if (print_flush(f) != 0 && !lost) lost = errno;
     if (f != stdout && fclose(f) != 0 && !lost) lost = errno;
     return lost == 0 || lost == EPIPE ? KILN_OK
                                       : error_set(e, KILN_ERR_IO, "%s: cannot write: %s",

@@ -6,6 +6,7 @@
 #include "base/print.h"
 #include "base/terminal.h"
 #include "plugin/crash_report.h"
+#include "plugin/process_state.h"
 #include "plugin/supervised.h"
 #include "run/supervisor_store.h"
 
@@ -95,6 +96,7 @@ static void become_child(supervisor *s, pid_t parent)
     sigprocmask(SIG_SETMASK, &s->before, NULL);
     if (s->input >= 0) lseek(s->input, 0, SEEK_SET);
     crash_report_watched();
+    process_state_keep_output();
     supervised_attempt_begin();
 }
 
