@@ -57,7 +57,8 @@ typedef struct {
 static void note_lost(const FILE *to, int ok)
 {
     int none = 0;
-    if (!ok && (to == stdout || (own_output && to == own_output))) atomic_compare_exchange_strong(&lost, &none, errno ? errno : EIO);
+    if (!ok && (to == stdout || (own_output && to == own_output)))
+        atomic_compare_exchange_strong(&lost, &none, errno ? errno : EIO);
 }
 
 static void output_flush(output *o)

@@ -1,5 +1,5 @@
-/* borrowed.h - references to a call's inputs, which are borrowed: how many the call has taken and given up. One that it has
- * not taken is not given up, so that a plugin's mistake frees nobody's value; borrowed_settle says what it was. */
+/* borrowed.h - references to a call's inputs, which are borrowed: how many the call has taken and given up. One that it
+ * has not taken is not given up, so that a plugin's mistake frees nobody's value; borrowed_settle says what it was. */
 #ifndef KILN_PLUGIN_BORROWED_H
 #define KILN_PLUGIN_BORROWED_H
 

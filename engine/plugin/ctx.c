@@ -451,11 +451,15 @@ static kiln_status settle_inputs(kiln_ctx *c, const kiln_node *t, const borrowed
         if (!borrowed_settle(b, i, out, t->n_out, &stray, &missing)) continue;
         const char *name = port_at(t->in, t->in_stride, i)->name;
         if (missing)
-            snprintf(what, sizeof what, "gave its input '%.80s' as an output without a reference of its own; call "
-                     "host->ref() on what is handed on", name);
+            snprintf(what, sizeof what,
+                     "gave its input '%.80s' as an output without a reference of its own; call "
+                     "host->ref() on what is handed on",
+                     name);
         else
-            snprintf(what, sizeof what, "called host->unref() on its input '%.80s', which is borrowed; give up only what "
-                     "you have made or taken with host->ref()", name);
+            snprintf(what, sizeof what,
+                     "called host->unref() on its input '%.80s', which is borrowed; give up only what "
+                     "you have made or taken with host->ref()",
+                     name);
         if (c->env && c->env->validate && status == KILN_OK)
             status = error_set(&c->failure, KILN_ERR_BUG, "%s", what);
         else if (!(c->env && c->env->validate))

@@ -359,10 +359,26 @@ static int was_fatal(plugin *p, arena *memory, const char *function)
     return 1;
 }
 
+/* What crashes, exits or hangs is not tried again until the file changes. */
+static int passes_probe(plugin *p, arena *memory, const char *name, digest key)
+{
+    error e = {0};
+    int fatal = 0;
+    char why[700];
+    if (probe_failed(key, why, sizeof why)) {
+        plugin_refuse(p, memory, "%s (as it did before; it is tried again when the file changes)", why);
+        return 0;
+    }
+    if (probe_plugin(name, p->data, PROBE_SECONDS, &fatal, &e) == KILN_OK) return 1;
+    const char *text = without_name(e.message, name);
+    if (fatal) probe_remember_failed(key, text);
+    plugin_refuse(p, memory, "%s", text);
+    return 0;
+}
+
 void loader_load(plugin *p, arena *memory)
 {
     struct stat s;
-    error e = {0};
     char name[64];
     if (p->state != PLUGIN_LOADED || was_fatal(p, memory, "load")) return;
     int fd = open_checked(p, memory, &s);
@@ -371,8 +387,7 @@ void loader_load(plugin *p, arena *memory)
     const char *by = access(name, R_OK) == 0 ? name : p->path; /* the path where there is no /proc */
     digest key = probe_key(&s, p->identity);
     if (!probe_remembered(key)) {
-        if (probe_plugin(by, p->data, PROBE_SECONDS, &e) != KILN_OK) {
-            plugin_refuse(p, memory, "%s", without_name(e.message, by));
+        if (!passes_probe(p, memory, by, key)) {
             close(fd);
             return;
         }

@@ -133,7 +133,10 @@ static void compare_signals(const blame *b)
     }
 }
 
-static int same_file(const struct stat *a, const struct stat *b) { return a->st_dev == b->st_dev && a->st_ino == b->st_ino; }
+static int same_file(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
 
 static void compare_folder(const blame *b)
 {
@@ -165,8 +168,9 @@ static void compare_numbers(const blame *b)
     }
     const char *locale = setlocale(LC_ALL, NULL);
     if (locale && strcmp(locale, b->s->locale) != 0) {
-        say(b, "changed the locale to %.100s; it was put back. Numbers in files would get commas: use newlocale() and "
-               "uselocale() in threads of your own",
+        say(b,
+            "changed the locale to %.100s; it was put back. Numbers in files would get commas: use newlocale() and "
+            "uselocale() in threads of your own",
             locale);
         setlocale(LC_ALL, b->s->locale);
     }
@@ -180,7 +184,8 @@ static void compare_output(const blame *b)
     if (printed < 0) return;
     fflush(stdout);
     off_t seen = atomic_load(&printed_seen);
-    if (fstat(printed, &now) != 0 || now.st_size <= seen || !atomic_compare_exchange_strong(&printed_seen, &seen, now.st_size))
+    if (fstat(printed, &now) != 0 || now.st_size <= seen ||
+        !atomic_compare_exchange_strong(&printed_seen, &seen, now.st_size))
         return;
     ssize_t n = pread(printed, text, SHOWN, seen);
     text[n > 0 ? n : 0] = '\0';

@@ -1,6 +1,6 @@
-/* process_state.h - what of the process a plugin may not leave changed: the working folder, the signal mask and handlers,
- * the locale, the umask, descriptors 0 to 2, and what goes to standard output. Around each call of a plugin that did not
- * come with kiln: what has changed is put back, with a warning that names node and plugin. */
+/* process_state.h - what of the process a plugin may not leave changed: the working folder, the signal mask and
+ * handlers, the locale, the umask, descriptors 0 to 2, and what goes to standard output. Around each call of a plugin
+ * that did not come with kiln: what has changed is put back, with a warning that names node and plugin. */
 #ifndef KILN_PLUGIN_PROCESS_STATE_H
 #define KILN_PLUGIN_PROCESS_STATE_H
 
@@ -23,8 +23,8 @@ typedef struct {
 /* Plugins whose calls are looked at, by id; called while plugins are loaded. forget: none any more. */
 void process_state_watch(const char *plugin);
 void process_state_forget(void);
-/* Gives standard output to the process's own printing alone: what anybody else writes there goes to a file in memory. Once,
- * before there are threads. */
+/* Gives standard output to the process's own printing alone: what anybody else writes there goes to a file in memory.
+ * Once, before there are threads. */
 void process_state_keep_output(void);
 
 /* count_threads: also those that it leaves behind, which takes that no other node runs. */
