@@ -15,10 +15,11 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PLUGINS_MAX = 256, SHOWN = 80, SPARE_FROM = 64, THREAD_WAITS = 50 };
+enum { PLUGINS_MAX = 256, SPARE_FROM = 64, THREAD_WAITS = 50 };
 
 static const char *watched[PLUGINS_MAX];
 static size_t n_watched;
+static atomic_int said_output[PLUGINS_MAX];
 static int home = -1;              /* the working folder */
 static int stream[STREAMS];        /* copies of descriptors 0 to 2 */
 static atomic_uint running;        /* calls that are looked at */
@@ -54,12 +55,14 @@ void process_state_keep_output(void)
     if (printed >= 0) dup2(printed, STDOUT_FILENO);
 }
 
-static int is_watched(const char *plugin)
+static size_t index_of(const char *plugin)
 {
     for (size_t i = 0; plugin && i < n_watched; i++)
-        if (strcmp(watched[i], plugin) == 0) return 1;
-    return 0;
+        if (strcmp(watched[i], plugin) == 0) return i;
+    return PLUGINS_MAX;
 }
+
+static int is_watched(const char *plugin) { return index_of(plugin) < PLUGINS_MAX; }
 
 /* As umask(2) tells it only while it changes it. */
 static mode_t current_umask(void)
@@ -176,23 +179,38 @@ static void compare_numbers(const blame *b)
     }
 }
 
-/* What was written to standard output since the last look. */
+static void print_lines(char *text, size_t n)
+{
+    for (char *end; n > 0; n -= (size_t)(end - text), text = end) {
+        end = memchr(text, '\n', n);
+        size_t length = end ? (size_t)(end - text) : n;
+        print_text(stderr, "%.*s\n", (int)length, text);
+        end = text + length + (end != NULL);
+    }
+}
+
+/* What was written to standard output since the last look goes to standard error; said once a plugin. b NULL: of no
+ * call. */
 static void compare_output(const blame *b)
 {
     struct stat now;
-    char text[SHOWN + 1];
+    char text[4096];
     if (printed < 0) return;
     fflush(stdout);
     off_t seen = atomic_load(&printed_seen);
     if (fstat(printed, &now) != 0 || now.st_size <= seen ||
         !atomic_compare_exchange_strong(&printed_seen, &seen, now.st_size))
         return;
-    ssize_t n = pread(printed, text, SHOWN, seen);
-    text[n > 0 ? n : 0] = '\0';
-    text[strcspn(text, "\n")] = '\0';
-    say(b, "wrote to standard output, which is for the paths of results: '%s'%s. Use host->log()", text,
-        now.st_size - seen > (off_t)strlen(text) + 1 ? " and more" : "");
+    size_t which = b ? index_of(b->plugin) : PLUGINS_MAX;
+    if (which < PLUGINS_MAX && !atomic_exchange(&said_output[which], 1))
+        say(b, "wrote to standard output, which is for the paths of results; what it writes goes to standard error "
+               "instead. Use "
+               "host->log()");
+    for (ssize_t n; seen < now.st_size && (n = pread(printed, text, sizeof text, seen)) > 0; seen += n)
+        print_lines(text, (size_t)n);
 }
+
+void process_state_last_output(void) { compare_output(NULL); }
 
 /* A thread that was told to end may take a moment. */
 static void compare_threads(const blame *b)

@@ -27,6 +27,9 @@ void process_state_forget(void);
  * Once, before there are threads. */
 void process_state_keep_output(void);
 
+/* Prints what is left of that, before the process ends. */
+void process_state_last_output(void);
+
 /* count_threads: also those that it leaves behind, which takes that no other node runs. */
 void process_state_take(process_state *s, const char *plugin, int count_threads);
 /* What the call has changed: each is put back, and said in a warning. */

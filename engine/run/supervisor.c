@@ -103,6 +103,7 @@ static void become_child(supervisor *s, pid_t parent)
 void supervisor_finished(int status)
 {
     if (!supervision) return;
+    process_state_last_output();
     atomic_store(&supervision->status, status);
     atomic_store(&supervision->finished, 1);
 }

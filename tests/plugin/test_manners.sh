@@ -52,8 +52,10 @@ named handler 'changed what SIGINT does; it was put back'
 if locale -a 2>/dev/null | grep -qi '^C\.utf'; then named locale 'changed the locale to .*C.UTF-8.*; it was put back'; else echo "skip locale: there is no C.UTF-8 here"; fi
 named umask 'changed the umask from 022 to 000; it was put back'
 named close 'closed or replaced standard output (descriptor 1); it was put back'
-named printf "wrote to standard output, which is for the paths of results: 'hello from the plugin'. Use host->log()"
-named write "wrote to standard output, which is for the paths of results: 'plain'"
+named printf "wrote to standard output, which is for the paths of results; what it writes goes to standard error instead. Use host->log()"
+[ "$(grep -c '^hello from the plugin$' run.txt)" -eq 1 ]; verdict what_it_printed_is_on_standard_error $?
+named write "wrote to standard output, which is for the paths of results"
+[ "$(grep -c '^plain$' run.txt)" -eq 1 ]; verdict what_it_wrote_is_there_too $?
 named thread 'left 1 thread running; join them before the call ends' --validate
 run --set it.habit=late; [ $code -eq 0 ] && grep -q "node 'it' (Manners) of plugin org.example.manners used its kiln_ctx after the call had ended" run.txt; verdict late $?
 faulted view 'plugin org.example.manners: view() was given a kiln_tensor that says it is 0 bytes; set .size = sizeof first'

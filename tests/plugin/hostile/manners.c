@@ -1,5 +1,5 @@
-/* manners.c - a node that leaves the process, its inputs or its memory as it should not, for test_manners.sh; and a sampler
- * that never steps. */
+/* manners.c - a node that leaves the process, its inputs or its memory as it should not, for test_manners.sh; and a
+ * sampler that never steps. */
 #include "kiln/kit.h"
 #include "kiln/sampler.h"
 
@@ -102,13 +102,30 @@ static kiln_status run(const kiln_call *c)
 
 static kiln_status nap_run(const kiln_call *c) { return nap(400), c->out[0] = c->host->ref(c->in[0]), KILN_OK; }
 
-static const kiln_node manners = {.size = sizeof manners, .flags = 0, .devices = KILN_CPU, .revision = 1, .type = "Manners", .doc = "Has a bad habit.",
-                                  KILN_ARRAY(in, image), KILN_ARRAY(out, image), KILN_ARRAY(param, param), .params_size = sizeof(values), .run = run},
-                       waits = {.size = sizeof waits, .flags = 0, .devices = KILN_CPU, .revision = 1, .type = "Waits", .doc = "Waits.",
-                                KILN_ARRAY(in, image), KILN_ARRAY(out, image), .run = nap_run};
+static const kiln_node manners = {.size = sizeof manners,
+                                  .flags = 0,
+                                  .devices = KILN_CPU,
+                                  .revision = 1,
+                                  .type = "Manners",
+                                  .doc = "Has a bad habit.",
+                                  KILN_ARRAY(in, image),
+                                  KILN_ARRAY(out, image),
+                                  KILN_ARRAY(param, param),
+                                  .params_size = sizeof(values),
+                                  .run = run},
+                       waits = {.size = sizeof waits,
+                                .flags = 0,
+                                .devices = KILN_CPU,
+                                .revision = 1,
+                                .type = "Waits",
+                                .doc = "Waits.",
+                                KILN_ARRAY(in, image),
+                                KILN_ARRAY(out, image),
+                                .run = nap_run};
 
 static kiln_status never(const kiln_sampling *s) { return (void)s, KILN_OK; }
-static const kiln_sampler sampler = {.size = sizeof sampler, .name = "manners_never", .doc = "Never steps.", .run = never};
+static const kiln_sampler sampler = {
+    .size = sizeof sampler, .name = "manners_never", .doc = "Never steps.", .run = never};
 static kiln_status open_plugin(const kiln_host *h)
 {
     const kiln_sampler_api *api = h->ability(KILN_SAMPLER_ABILITY);
