@@ -136,7 +136,7 @@ static kiln_status open_result_cache(machine *m, const job_setting *s, error *e)
                               .waiting = note_waiting,
                               .arg = m};
     if (s->mode == JOB_RUN && supervision && supervision->store[0] && atomic_load(&supervision->takes_part))
-        k.folder = supervision->store, k.off = 0;
+        k.folder = supervision->store, k.off = 0, k.short_lived = 1;
     TRY(result_cache_open(&k, &m->result_cache, e));
     key_setting keys = machine_keys(m);
     char rates[256];
