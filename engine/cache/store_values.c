@@ -64,7 +64,8 @@ static kiln_status sync_folder_of(const char *path, error *e)
 
 kiln_status file_settle(const store *s, int fd, const char *from, const char *to, error *e)
 {
-    if (!s->short_lived && fsync(fd) != 0) return error_set(e, KILN_ERR_IO, "%s: cannot be synced: %s", from, strerror(errno));
+    if (!s->short_lived && fsync(fd) != 0)
+        return error_set(e, KILN_ERR_IO, "%s: cannot be synced: %s", from, strerror(errno));
     if (rename(from, to) != 0) return error_set(e, KILN_ERR_IO, "%s: cannot be renamed: %s", to, strerror(errno));
     return s->short_lived ? KILN_OK : sync_folder_of(to, e);
 }

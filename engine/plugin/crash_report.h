@@ -17,6 +17,10 @@ void crash_report_end(void);
 /* In a process that is watched, before plugins are loaded. */
 void crash_report_watched(void);
 
+/* The node that this thread runs has left the process unfit for others ("closed descriptors ..."). Where it is watched
+ * it ends, with that as the reason, and the run goes on in another one; otherwise this returns. */
+void crash_report_give_up(const char *what);
+
 /* Around each call of a plugin's code for a node; pass what enter() returned to leave(), on the same thread. */
 const kiln_ctx *crash_report_enter(kiln_ctx *call);
 void crash_report_leave(const kiln_ctx *call, const kiln_ctx *outer);

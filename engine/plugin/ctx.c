@@ -16,8 +16,10 @@
 #include "tensor/value.h"
 
 #include <assert.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 #ifdef __SSE__
 #include <xmmintrin.h>
 #endif
@@ -386,15 +388,26 @@ static kiln_status compare_inputs(kiln_ctx *c, const kiln_node *t, kiln_value *c
     return KILN_OK;
 }
 
+/* By pthread_exit(): the thread is kiln's, and other nodes wait for it. */
+static void end_of_thread(void *arg) { (void)arg, crash_report_give_up("ended its thread with pthread_exit()"); }
+
 static kiln_status guarded(kiln_ctx *c, const kiln_node *t, kiln_status (*fn)(const kiln_call *), const kiln_call *call)
 {
     process_state state;
     process_state_take(&state, c->plugin, c->env && c->env->validate && c->env->alone);
     uint64_t before = float_state();
     const kiln_ctx *outer = crash_report_enter(c);
-    kiln_status status = fn(call);
-    crash_report_leave(c, outer);
+    pid_t own = getpid();
+    kiln_status status;
+    pthread_cleanup_push(end_of_thread, NULL);
+    status = fn(call);
+    pthread_cleanup_pop(0);
+    if (getpid() != own) { /* a copy of the process that it has made */
+        static const char says[] = "kiln: a plugin has forked and both processes came back; the copy ends\n";
+        _exit(write(STDERR_FILENO, says, sizeof says - 1) < 0 ? 2 : 1);
+    }
     process_state_compare(&state, c->node_name, t->type, c->plugin);
+    crash_report_leave(c, outer);
     if (float_state() != before) {
         float_state_set(before);
         log_warn("node '%s' (%s) of %s changed the floating-point mode; it was put back", c->node_name, t->type,

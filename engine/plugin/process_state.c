@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "base/print.h"
+#include "plugin/crash_report.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -28,6 +29,8 @@ static _Atomic off_t printed_seen; /* of what was written there */
 
 static const int signals[WATCHED_SIGNALS] = {SIGINT, SIGTERM, SIGHUP,  SIGSEGV, SIGBUS, SIGFPE,
                                              SIGILL, SIGABRT, SIGPIPE, SIGXFSZ, SIGCHLD};
+
+static const int limits[WATCHED_LIMITS] = {RLIMIT_NOFILE, RLIMIT_FSIZE, RLIMIT_AS, RLIMIT_DATA, RLIMIT_CPU};
 
 void process_state_watch(const char *plugin)
 {
@@ -95,6 +98,7 @@ void process_state_take(process_state *s, const char *plugin, int count_threads)
     if (stat(".", &s->folder) != 0) s->folder.st_ino = 0;
     for (int i = 0; i < STREAMS; i++)
         if (fstat(i, &s->stream[i]) != 0) s->stream[i].st_ino = 0;
+    for (int i = 0; i < WATCHED_LIMITS; i++) getrlimit(limits[i], &s->limit[i]);
     s->umask = current_umask();
     const char *locale = setlocale(LC_ALL, NULL);
     snprintf(s->locale, sizeof s->locale, "%s", locale ? locale : "C");
@@ -160,6 +164,32 @@ static void compare_streams(const blame *b)
         if (from >= 0) dup2(from, i);
         say(b, "closed or replaced %s (descriptor %d); it was put back. Close only what you have opened", name[i], i);
     }
+}
+
+static void compare_limits(const blame *b)
+{
+    static const char *const name[WATCHED_LIMITS] = {"open files", "the size of files", "address space", "data",
+                                                     "processor time"};
+    for (int i = 0; i < WATCHED_LIMITS; i++) {
+        struct rlimit now;
+        if (getrlimit(limits[i], &now) != 0 || now.rlim_cur == b->s->limit[i].rlim_cur) continue;
+        int back = setrlimit(limits[i], &b->s->limit[i]) == 0 ||
+                   setrlimit(limits[i], &(struct rlimit){b->s->limit[i].rlim_cur, now.rlim_max}) == 0;
+        if (!back) crash_report_give_up("lowered a limit of the process for good");
+        say(b, "changed the limit on %s; it was %sput back", name[i], back ? "" : "not ");
+    }
+}
+
+/* Copies that nobody but this file has: who closes them closes what is others' too, and no one can open those again. */
+static void compare_descriptors(const blame *b)
+{
+    int closed = home >= 0 && fcntl(home, F_GETFD) < 0;
+    for (int i = 0; i < STREAMS; i++) closed |= stream[i] >= 0 && fcntl(stream[i], F_GETFD) < 0;
+    if (!closed) return;
+    crash_report_give_up("closed descriptors that it had not opened");
+    home = -1;
+    for (int i = 0; i < STREAMS; i++) stream[i] = -1;
+    say(b, "closed descriptors that it had not opened; close only your own");
 }
 
 static void compare_numbers(const blame *b)
@@ -230,7 +260,9 @@ void process_state_compare(const process_state *s, const char *node, const char 
     process_state was = *s;
     if (atomic_fetch_sub(&running, 1) != 1) was.alone = 0;
     blame b = {.s = &was, .node = node, .type = type, .plugin = plugin};
+    compare_descriptors(&b);
     compare_streams(&b);
+    compare_limits(&b);
     compare_signals(&b);
     compare_folder(&b);
     compare_numbers(&b);

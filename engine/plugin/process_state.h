@@ -1,20 +1,22 @@
 /* process_state.h - what of the process a plugin may not leave changed: the working folder, the signal mask and
- * handlers, the locale, the umask, descriptors 0 to 2, and what goes to standard output. Around each call of a plugin
+ * handlers, the locale, the umask, limits, descriptors, and what goes to standard output. Around each call of a plugin
  * that did not come with kiln: what has changed is put back, with a warning that names node and plugin. */
 #ifndef KILN_PLUGIN_PROCESS_STATE_H
 #define KILN_PLUGIN_PROCESS_STATE_H
 
 #include <locale.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
-enum { WATCHED_SIGNALS = 11, STREAMS = 3 };
+enum { WATCHED_SIGNALS = 11, WATCHED_LIMITS = 5, STREAMS = 3 };
 
 typedef struct {
     int watched, alone; /* alone: no other such call ran beside it */
     sigset_t mask;
     struct sigaction action[WATCHED_SIGNALS];
     struct stat folder, stream[STREAMS];
+    struct rlimit limit[WATCHED_LIMITS];
     mode_t umask;
     char locale[256];
     size_t threads;

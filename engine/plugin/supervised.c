@@ -77,15 +77,14 @@ uint64_t supervised_name(const char *name)
 static pthread_mutex_t writing = PTHREAD_MUTEX_INITIALIZER;
 
 /* A process that ends in the middle leaves n_note as it was. */
-int supervised_note_add(supervised_note note, const char *text)
+supervised_note *supervised_note_add(supervised_note note, const char *text)
 {
-    if (!supervision) return 0;
+    if (!supervision) return NULL;
     size_t length = text ? strnlen(text, 4000) : 0, size = (sizeof note + length + 1 + 7) & ~(size_t)7;
     pthread_mutex_lock(&writing);
     size_t at = atomic_load(&supervision->n_note);
-    int fits = at <= NOTES_BYTES && size <= NOTES_BYTES - at;
-    if (fits) {
-        supervised_note *n = (void *)(supervision->notes + at);
+    supervised_note *n = at <= NOTES_BYTES && size <= NOTES_BYTES - at ? (void *)(supervision->notes + at) : NULL;
+    if (n) {
         note.size = (uint32_t)size;
         memcpy(n, &note, sizeof note);
         memcpy(n->text, text ? text : "", length);
@@ -93,7 +92,7 @@ int supervised_note_add(supervised_note note, const char *text)
         atomic_store(&supervision->n_note, at + size);
     }
     pthread_mutex_unlock(&writing);
-    return fits;
+    return n;
 }
 
 const supervised_note *supervised_next(const supervised_note *n)
@@ -154,6 +153,12 @@ void supervised_end(void)
     supervision = NULL;
 }
 
+/* The notes lie in memory that is ours to write. */
+void supervised_note_said(const supervised_note *n)
+{
+    if (n) atomic_store((atomic_uint *)(uintptr_t)&n->said, 1);
+}
+
 static const supervised_note *refusal_of_run(const char *node)
 {
     const supervised_note *n = supervised_find(NOTE_CRASHED, place.row, supervised_name(node), 0);
@@ -174,7 +179,7 @@ const char *supervised_refusal(const char *node, const char *type, const char *p
     if (!n) n = supervised_find(NOTE_PLUGIN, 0, supervised_name(plugin), 0);
     if (!n) return NULL;
     if (strcmp(function, "estimate") != 0) /* which nobody sees fail */
-        atomic_store((atomic_uint *)(uintptr_t)&n->said, 1);
+        supervised_note_said(n);
     return n->text;
 }
 

@@ -49,11 +49,11 @@ typedef enum {
     NOTE_PLUGIN    /* nothing of this plugin is called any more           */
 } note_kind;
 
-typedef struct {
+typedef struct supervised_note {
     uint32_t size, kind;
     uint64_t row, node, index, detail;
     double seconds;
-    atomic_uint said; /* the failure it speaks of was reported */
+    atomic_uint said; /* what it speaks of was reported: it was about to be, when it was noted */
     char text[];
 } supervised_note;
 
@@ -78,8 +78,9 @@ typedef struct {
     atomic_int crashed; /* what follows is set */
     int signal;         /* 0: exit() */
     int overflow;       /* of the stack */
+    int unfit;          /* the process was ended because of what `how` says */
     int call;           /* of the thread that did it; -1: it was in none */
-    char how[64];       /* "exit(0)" */
+    char how[100];      /* "exit(0)" */
     char place[300];    /* "name.so+0x1234" of the first plugin on the stack, "" : none */
     char culprit[PLACE_MAX];
     supervised_call calls[CALLS_MAX];
@@ -116,8 +117,10 @@ static inline void supervised_sign(int call)
 uint64_t supervised_name(const char *name); /* its number, never 0 */
 /* The number of a node's function, other than run(). */
 uint64_t supervised_function_of(uint64_t node, const char *function);
-/* Appends one; text NULL: "". 0: it is full. */
-int supervised_note_add(supervised_note note, const char *text);
+/* Appends one; text NULL: "". NULL: it is full. */
+supervised_note *supervised_note_add(supervised_note note, const char *text);
+/* What the note says has been reported. n NULL: nothing. */
+void supervised_note_said(const supervised_note *n);
 /* Of the processes before this one; NULL: none. */
 const supervised_note *supervised_find(note_kind kind, uint64_t row, uint64_t node, uint64_t index);
 /* The first or next of all, also of this process; NULL: no more. */

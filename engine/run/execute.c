@@ -41,9 +41,10 @@ static void env_naming(void *self, size_t node, const char *folder, uint64_t ino
 static void env_file(void *self, size_t node, const char *path)
 {
     execution *x = self;
-    resume_named(x->batch, node, path);
+    const struct supervised_note *n = resume_named(x->batch, node, path);
     row_log_file(x->log, node, path);
     report_file(x->machine->report, node, path);
+    resume_said(n);
 }
 
 static const char *env_written(void *self, size_t node)
@@ -213,6 +214,7 @@ static void on_event(void *self, const run_event *ev)
     execution *x = self;
     run_event shown = resume_event(x->batch, ev);
     report_event(x->machine->report, &shown);
+    resume_event_said();
     row_log_event(x->log, ev);
 }
 

@@ -16,13 +16,13 @@ static const supervised_note *find(batch *b, size_t node, note_kind kind, uint64
     return supervised_again() ? supervised_find(kind, row_of(b, node), name_of(b, node), index) : NULL;
 }
 
-static void note(batch *b, size_t node, note_kind kind, uint64_t index, uint64_t detail, const char *text)
+static supervised_note *note(batch *b, size_t node, note_kind kind, uint64_t index, uint64_t detail, const char *text)
 {
-    if (supervision)
-        supervised_note_add(
-            (supervised_note){
-                .kind = kind, .row = row_of(b, node), .node = name_of(b, node), .index = index, .detail = detail},
-            text);
+    if (!supervision) return NULL;
+    return supervised_note_add(
+        (supervised_note){
+            .kind = kind, .row = row_of(b, node), .node = name_of(b, node), .index = index, .detail = detail},
+        text);
 }
 
 /* ---- nodes ---- */
@@ -70,6 +70,14 @@ static size_t ended(void)
     return n;
 }
 
+static const supervised_note *event_note; /* of the event that is being reported */
+
+void resume_event_said(void)
+{
+    supervised_note_said(event_note);
+    event_note = NULL;
+}
+
 run_event resume_event(batch *b, const run_event *ev)
 {
     run_event shown = *ev;
@@ -78,10 +86,12 @@ run_event resume_event(batch *b, const run_event *ev)
     uint64_t index = ev->item ? ev->item->index : 0;
     int cancelled = ev->kind == RUN_NODE_FAILED && ev->failure->status == KILN_CANCELLED;
     if (!supervision) return shown;
-    shown.again = find(b, ev->node, kind, index) != NULL;
-    if (!shown.again && !cancelled) note(b, ev->node, kind, index, ev->kind, NULL);
-    if (!shown.again && is_end) count_end(b, ev);
-    if (ev->kind == RUN_NODE_FAILED && !shown.again && !cancelled)
+    event_note = find(b, ev->node, kind, index);
+    shown.again = event_note && atomic_load(&event_note->said);
+    int is_new = !event_note;
+    if (is_new && !cancelled) event_note = note(b, ev->node, kind, index, ev->kind, NULL);
+    if (is_new && is_end) count_end(b, ev);
+    if (ev->kind == RUN_NODE_FAILED && is_new && !cancelled)
         note(b, ev->node, NOTE_FAILED, 0, (uint64_t)(int64_t)ev->failure->status, ev->failure->message);
     if (ev->total > atomic_load(&supervision->total)) atomic_store(&supervision->total, ev->total);
     if (!supervised_again() || ev->item) return shown;
@@ -121,8 +131,8 @@ const char *resume_next_file(batch *b, size_t node, int *said)
 {
     if (!supervised_again()) return NULL;
     const supervised_note *n = find(b, node, NOTE_FILE, b->n_file[node]);
-    *said = n != NULL;
-    if (n) return b->n_file[node]++, n->text;
+    *said = n && atomic_load(&n->said);
+    if (n) return b->n_file[node] += (uint64_t)*said, n->text;
     n = find(b, node, NOTE_NAMING, b->n_file[node]);
     return n ? name_of_inode(b, n->text, n->detail) : NULL;
 }
@@ -132,7 +142,12 @@ void resume_naming(batch *b, size_t node, const char *folder, uint64_t inode)
     note(b, node, NOTE_NAMING, b->n_file[node], inode, folder);
 }
 
-void resume_named(batch *b, size_t node, const char *path) { note(b, node, NOTE_FILE, b->n_file[node]++, 0, path); }
+const supervised_note *resume_named(batch *b, size_t node, const char *path)
+{
+    return note(b, node, NOTE_FILE, b->n_file[node]++, 0, path);
+}
+
+void resume_said(const supervised_note *n) { supervised_note_said(n); }
 
 /* ---- rows ---- */
 
@@ -177,6 +192,7 @@ kiln_status resume_rows(row_set *r, const manifest *m, const char *out, error *e
     }
     for (const supervised_note *n = supervised_next(NULL); n && status == KILN_OK; n = supervised_next(n)) {
         if (n->kind != NOTE_FILE || !n->row || n->row > r->plan.n_row) continue;
+        if (supervised_find(NOTE_FILE, n->row, n->node, n->index) != n) continue; /* noted again */
         row_record *record = &r->record[n->row - 1];
         int inside = strncmp(n->text, out, length) == 0 && n->text[length] == '/';
         if (record->state == ROW_DONE || record->state == ROW_FAILED)

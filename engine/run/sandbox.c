@@ -102,13 +102,41 @@ enum { ARCHITECTURE = (int)AUDIT_ARCH_AARCH64 };
 #ifndef NO_SECCOMP
 /* The network; other processes; what goes round the filter or changes the system. They fail with EPERM. */
 static const unsigned denied[] = {
-    SYS_socket,          SYS_socketpair,       SYS_connect,  SYS_bind,      SYS_listen,
-    SYS_accept,          SYS_accept4,          SYS_ptrace,   SYS_process_vm_readv, SYS_process_vm_writev,
-    SYS_pidfd_open,      SYS_pidfd_getfd,      SYS_bpf,      SYS_perf_event_open,  SYS_userfaultfd,
-    SYS_io_uring_setup,  SYS_add_key,          SYS_keyctl,   SYS_request_key,      SYS_mount,
-    SYS_umount2,         SYS_pivot_root,       SYS_chroot,   SYS_setns,            SYS_unshare,
-    SYS_kexec_load,      SYS_init_module,      SYS_finit_module, SYS_delete_module, SYS_reboot,
-    SYS_open_by_handle_at, SYS_kcmp,           SYS_quotactl, SYS_swapon,           SYS_swapoff,
+    SYS_socket,
+    SYS_socketpair,
+    SYS_connect,
+    SYS_bind,
+    SYS_listen,
+    SYS_accept,
+    SYS_accept4,
+    SYS_ptrace,
+    SYS_process_vm_readv,
+    SYS_process_vm_writev,
+    SYS_pidfd_open,
+    SYS_pidfd_getfd,
+    SYS_bpf,
+    SYS_perf_event_open,
+    SYS_userfaultfd,
+    SYS_io_uring_setup,
+    SYS_add_key,
+    SYS_keyctl,
+    SYS_request_key,
+    SYS_mount,
+    SYS_umount2,
+    SYS_pivot_root,
+    SYS_chroot,
+    SYS_setns,
+    SYS_unshare,
+    SYS_kexec_load,
+    SYS_init_module,
+    SYS_finit_module,
+    SYS_delete_module,
+    SYS_reboot,
+    SYS_open_by_handle_at,
+    SYS_kcmp,
+    SYS_quotactl,
+    SYS_swapon,
+    SYS_swapoff,
 };
 enum { N_DENIED = sizeof denied / sizeof denied[0] };
 
@@ -136,7 +164,7 @@ static kiln_status restrict_calls(error *e)
 /* Those that lead round Landlock: other processes' memory, devices, the kernel. What is needed for files stays. */
 static void drop_capabilities(void)
 {
-    static const unsigned dropped[] = {CAP_NET_ADMIN, CAP_NET_RAW,   CAP_SYS_MODULE, CAP_SYS_RAWIO, CAP_SYS_CHROOT,
+    static const unsigned dropped[] = {CAP_NET_ADMIN,  CAP_NET_RAW,   CAP_SYS_MODULE, CAP_SYS_RAWIO, CAP_SYS_CHROOT,
                                        CAP_SYS_PTRACE, CAP_SYS_ADMIN, CAP_SYS_BOOT,   CAP_PERFMON,   CAP_BPF};
     struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
     struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {{0}};
@@ -188,8 +216,7 @@ kiln_status sandbox_enter(const sandbox_list *l, error *e)
     const char *why;
     if (!sandbox_possible(&why)) return error_set(e, KILN_ERR_UNSUPPORTED, "--sandbox: %s; nothing was run", why);
     if (l->failed) return error_set(e, KILN_ERR_NOMEM, "out of memory");
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
-        return error_set(e, KILN_ERR_IO, "--sandbox: %s", strerror(errno));
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return error_set(e, KILN_ERR_IO, "--sandbox: %s", strerror(errno));
     TRY(restrict_files(l, e));
     drop_capabilities();
 #ifndef NO_SECCOMP

@@ -1,5 +1,6 @@
-/* sandbox.h - takes from this process what a run does not need, for good: files outside a list (Landlock), the network and
- * other processes (seccomp, and root's capabilities for them). Before it has further threads; plugins it loads afterwards are bound too. */
+/* sandbox.h - takes from this process what a run does not need, for good: files outside a list (Landlock), the network
+ * and other processes (seccomp, and root's capabilities for them). Before it has further threads; plugins it loads
+ * afterwards are bound too. */
 #ifndef KILN_RUN_SANDBOX_H
 #define KILN_RUN_SANDBOX_H
 

@@ -40,9 +40,20 @@ static void add_system(sandbox_list *l)
                                        "/etc/nvidia",
                                        "/proc",
                                        "/sys"};
-    static const char *const write[] = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom",
-                                        "/dev/tty",  "/dev/shm",  "/dev/dri",  "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools",
-                                        "/dev/nvidiactl", "/dev/nvidia-caps", "/dev/nvidia-modeset", "/dev/pts"};
+    static const char *const write[] = {"/dev/null",
+                                        "/dev/zero",
+                                        "/dev/full",
+                                        "/dev/random",
+                                        "/dev/urandom",
+                                        "/dev/tty",
+                                        "/dev/shm",
+                                        "/dev/dri",
+                                        "/dev/nvidia-uvm",
+                                        "/dev/nvidia-uvm-tools",
+                                        "/dev/nvidiactl",
+                                        "/dev/nvidia-caps",
+                                        "/dev/nvidia-modeset",
+                                        "/dev/pts"};
     add_each(l, read, sizeof read / sizeof read[0], 0);
     add_each(l, write, sizeof write / sizeof write[0], 1);
     DIR *d = opendir("/dev");
@@ -63,8 +74,8 @@ static void add_colons(sandbox_list *l, const char *paths, int writable)
 /* Beside the command: plugins, libraries, models and workflows. */
 static void add_installed(sandbox_list *l)
 {
-    static const char *const beside[] = {"plugins", "workflows", "kiln-cuda.so", "libkiln.so", "emu", "../lib/kiln",
-                                         "../share/kiln", "kiln"};
+    static const char *const beside[] = {"plugins", "workflows",   "kiln-cuda.so",  "libkiln.so",
+                                         "emu",     "../lib/kiln", "../share/kiln", "kiln"};
     char path[PATH_MAX];
     for (size_t i = 0; i < sizeof beside / sizeof beside[0]; i++)
         if (install_find(beside[i], path, sizeof path)) sandbox_add(l, path, 0);
@@ -146,7 +157,8 @@ static kiln_status add_roots(sandbox_list *l, const sandbox_run *r, error *e)
     for (size_t i = 0; i < roots.n_model; i++) add_folder(l, roots.model[i].path, DEPTH, &links);
     for (size_t i = 0; i < roots.n_input; i++) {
         const char *path = roots.input[i].path, *slash = strrchr(path, '/');
-        int named = is_named(path, r->input) || is_named(path, getenv("KILN_INPUT")) || (slash && strcmp(slash, "/input") == 0);
+        int named =
+            is_named(path, r->input) || is_named(path, getenv("KILN_INPUT")) || (slash && strcmp(slash, "/input") == 0);
         if (named)
             add_folder(l, path, DEPTH, &links);
         else
@@ -158,8 +170,11 @@ static kiln_status add_roots(sandbox_list *l, const sandbox_run *r, error *e)
 /* Results, spilled data and states: TMPDIR leads into the output folder, so that there is no other place. */
 static kiln_status add_written(sandbox_list *l, const sandbox_run *r, error *e)
 {
-    const char *out = r->out ? r->out : "out", *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME"), *given = getenv("KILN_CACHE");
-    char *cache = r->cache ? mem_strdup(r->cache) : given && *given && strcmp(given, "off") != 0 ? mem_strdup(given) : NULL;
+    const char *out = r->out ? r->out : "out", *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME"),
+               *given = getenv("KILN_CACHE");
+    char *cache = r->cache                                       ? mem_strdup(r->cache)
+                  : given && *given && strcmp(given, "off") != 0 ? mem_strdup(given)
+                                                                 : NULL;
     TRY(folder_make(out, e));
     char *real = path_real(out);
     sandbox_add(l, out, 1);

@@ -10,8 +10,8 @@ typedef struct {
 } sandbox_run;
 
 /* Reads: models, inputs, the workflow, plugins, what is installed, what libraries and drivers want. Writes: the output
- * folder, the cache, devices. Links in folders of models and inputs lead where they lead. Of the folder of a picture, and
- * the one above, which may be anything, only its visible files and input/ are read. */
+ * folder, the cache, devices. Links in folders of models and inputs lead where they lead. Of the folder of a picture,
+ * and the one above, which may be anything, only its visible files and input/ are read. */
 kiln_status sandbox_paths(sandbox_list *l, const sandbox_run *r, error *e);
 
 #endif

@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 enum { RUN_FAILED = 1, INTERRUPTED = 130 };
-enum { NAME_AFTER = 30, CRASHES_OF_A_TYPE = 8, UNKNOWN_MAX = 3, RESTARTS_MAX = 64 };
+enum { NAME_AFTER = 30, ENDING_SECONDS = 5, CRASHES_OF_A_TYPE = 8, UNKNOWN_MAX = 3, RESTARTS_MAX = 64 };
 #define TICK 0.5 /* seconds */
 
 typedef struct {
@@ -39,6 +39,8 @@ typedef struct {
     double silent[CALLS_MAX];
     unsigned signs[CALLS_MAX], order[CALLS_MAX];
     int named[CALLS_MAX];
+    double idle, ending; /* seconds without any call, and since main() was about to return */
+    int named_idle;
     int ended_silent; /* number of the call that was ended for it, or -1 */
     struct {
         supervised_call call;
@@ -165,6 +167,27 @@ static void look_at_calls(supervisor *s, double seconds)
     }
 }
 
+/* A hang where no call is: in the release of an object, or in what runs at the end of the process. 1: it is ended. */
+static int look_outside_calls(supervisor *s, double seconds)
+{
+    int any = 0;
+    for (int i = 0; i < CALLS_MAX; i++) any |= atomic_load(&supervision->calls[i].state) == CALL_RUNS;
+    s->idle = any ? 0 : s->idle + seconds;
+    if (any) s->named_idle = 0;
+    if (atomic_load(&supervision->finished) && (s->ending += seconds) > ENDING_SECONDS) {
+        clear_line();
+        print_text(stderr, "kiln: error: a plugin keeps the process from ending; it was ended after %d s\n",
+                   ENDING_SECONDS);
+        return 1;
+    }
+    if (s->idle < NAME_AFTER || s->named_idle || atomic_load(&supervision->finished)) return 0;
+    s->named_idle = 1;
+    clear_line();
+    print_text(stderr, "kiln: no node has run for %d s; large files are read, or a plugin does not come back\n",
+               NAME_AFTER);
+    return 0;
+}
+
 /* The child's handler removes unfinished files first; who blocks the signal is killed. */
 static void end_child(pid_t child)
 {
@@ -204,7 +227,7 @@ static int wait_for_child(supervisor *s, const sigset_t *waited)
         last = now;
         if (waitid(P_PID, (id_t)s->child, &state, WSTOPPED | WNOHANG | WNOWAIT) == 0 && state.si_pid) passed = 0;
         look_at_calls(s, passed < 2 * TICK ? passed : 2 * TICK); /* this process may have been stopped itself */
-        if (s->ended_silent >= 0) {
+        if (look_outside_calls(s, passed < 2 * TICK ? passed : 2 * TICK) || s->ended_silent >= 0) {
             end_child(s->child);
             while (waitpid(s->child, &status, 0) < 0 && errno == EINTR) continue;
             return status;
@@ -269,6 +292,8 @@ static void say_end(const supervisor *s, int wait_status, const supervised_call 
     else if (crashed && p->signal)
         snprintf(text, capacity, "crashed with %s%s%s%s%s%s", how, p->overflow ? " (stack overflow)" : "", in, at,
                  place, whose);
+    else if (crashed && p->unfit)
+        snprintf(text, capacity, "%s%s; nothing else can run in such a process, so it was ended", how, in);
     else if (crashed)
         snprintf(text, capacity, "ended the process with %s%s%s%s%s; a plugin must never exit", how, in, at, place,
                  whose);
@@ -293,11 +318,7 @@ static unsigned crashes_of(uint64_t type)
     return n;
 }
 
-static const supervised_note *note(supervised_note n, const char *text)
-{
-    const char *at = supervision->notes + atomic_load(&supervision->n_note);
-    return supervised_note_add(n, text) ? (const void *)at : NULL;
-}
+static const supervised_note *note(supervised_note n, const char *text) { return supervised_note_add(n, text); }
 
 /* Notes that this call is not to be made again. 0: there is no room. */
 static int blame_call(supervisor *s, const supervised_call *c, const char *text)
@@ -388,6 +409,8 @@ static void forget_attempt(supervisor *s)
         s->silent[i] = 0, s->named[i] = 0;
     }
     atomic_store(&p->crashed, 0);
+    p->unfit = 0;
+    s->idle = s->ending = 0, s->named_idle = 0;
     p->culprit[0] = p->place[0] = '\0';
     s->ended_silent = -1;
 }
@@ -413,6 +436,12 @@ static int after_child(supervisor *s, int wait_status, int *status)
     if (atomic_load(&p->finished)) {
         *status = atomic_load(&p->status);
         if (*status == 0 && !by) *status = WEXITSTATUS(wait_status); /* a sanitizer's last word */
+        if (by && s->ending < ENDING_SECONDS) {
+            char text[900];
+            say_end(s, wait_status, NULL, text, sizeof text);
+            say_now(NULL, text);
+        }
+        if (by && *status == 0) *status = RUN_FAILED;
         say_the_rest(s);
         if (*status == 0 && s->crashed) *status = RUN_FAILED;
         return 0;

@@ -69,6 +69,26 @@ contained kill Ending kill "$blamed was killed in its run() (SIGKILL), as the sy
 contained term Ending term "$blamed was ended by SIGTERM in its run()"
 contained _exit_in_create EndingInCreate _exit "node 'last words' (EndingInCreate): plugin org.example.ending: ended the process with status 0 in its create()"
 workflow Ending none >w.yaml; run w.yaml; verdict a_node_that_does_nothing_passes $code
+contained exec Ending exec "$blamed ended the process with status 0 in its run(), past every handler (_exit())"
+contained daemon Ending daemon "$blamed ended the process with status 0 in its run(), past every handler (_exit())"
+contained close Ending close "$blamed closed descriptors that it had not opened in its run(); nothing else can run in such a process, so it was ended"
+contained pthread_exit Ending pthread_exit "$blamed ended its thread with pthread_exit() in its run(); nothing else can run in such a process, so it was ended"
+# well NAME WAY PATTERN STATUS: everything is done, and it is said
+well() {
+    rm -rf out cache events; workflow Ending "$2" >w.yaml; run w.yaml --events events --cache cache
+    [ $code -eq "$4" ] && [ "$(grep -c "$3" run.txt)" -ge 1 ] && is_one_picture && one_stream events; verdict "$1" $?
+}
+well fork fork 'kiln: a plugin has forked and both processes came back; the copy ends' 0
+# Who may raise a hard limit puts it back; for others the process is unfit.
+if [ "$(id -u)" -ne 0 ] || ! (ulimit -H -f 1000 && ulimit -H -f 2000) 2>/dev/null; then
+    contained limit Ending limit "$blamed lowered a limit of the process for good in its run(); nothing else can run in such a process"
+else
+    well limit limit "node 'last words' (Ending) of plugin org.example.ending.* changed the limit on the size of files; it was put back" 0
+fi
+if [ $ours -eq 1 ]; then
+    well at_exit at_exit 'plugin org.example.ending: outside of its nodes: crashed with SIGSEGV, at ending.so+0x' 1
+    well stuck stuck 'kiln: error: a plugin keeps the process from ending; it was ended after 5 s' 1
+fi
 
 # The place leads to the line.
 if [ $ours -eq 1 ] && command -v addr2line >/dev/null; then

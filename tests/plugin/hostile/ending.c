@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -27,6 +28,14 @@ static const kiln_choice ways[] = {{"exit", "calls exit(0)", 0},
                                    {"none", "does nothing", 11},
                                    {"term", "ends itself by SIGTERM", 12},
                                    {"slow", "takes a second, with signs of life", 13},
+                                   {"fork", "forks, and both come back", 14},
+                                   {"close", "closes all descriptors from 3 on", 15},
+                                   {"limit", "lets no file grow", 16},
+                                   {"pthread_exit", "ends its thread", 17},
+                                   {"exec", "becomes another program", 18},
+                                   {"daemon", "goes into the background", 19},
+                                   {"at_exit", "crashes when the process ends", 20},
+                                   {"stuck", "does not let the process end", 21},
                                    {NULL, NULL, 0}};
 enum { LATE = 10, NONE = 11, SLOW = 13 };
 typedef struct {
@@ -64,6 +73,12 @@ static void nap(int milliseconds)
 
 static void *later(void *arg) { return nap(100), *nowhere = 1, arg; }
 
+static void strike_now(void) { *nowhere = 1; }
+static void sleep_now(void)
+{
+    for (;;) sleep(1000);
+}
+
 static kiln_status end(const kiln_call *c, int way)
 {
     sigset_t all;
@@ -90,6 +105,16 @@ static kiln_status end(const kiln_call *c, int way)
             if (c->host->progress(c->ctx, i, 50, "slowly") != KILN_OK) return KILN_CANCELLED;
         }
         return KILN_OK;
+    case 14: fork(); return KILN_OK;
+    case 15:
+        for (int i = 3; i < 1024; i++) close(i);
+        return KILN_OK;
+    case 16: setrlimit(RLIMIT_FSIZE, &(struct rlimit){10, 10}); return KILN_OK;
+    case 17: pthread_exit(NULL);
+    case 18: execl("/bin/true", "true", NULL); break;
+    case 19: return daemon(1, 1) == 0 ? KILN_OK : KILN_ERR_IO;
+    case 20: atexit(strike_now); return KILN_OK;
+    case 21: atexit(sleep_now); return KILN_OK;
     default: return KILN_OK;
     }
     return KILN_ERR_BUG;
