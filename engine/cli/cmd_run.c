@@ -57,7 +57,8 @@ static const option run_options[] = {
     {"--again", 0, NULL, "run also the rows that the manifest says are done", 0},
     {"--keep-going", 0, NULL, "when a node fails, finish the branches that do not need it (the default)", 0},
     {"--fail-fast", 0, NULL, "when a node fails, start nothing more", 0},
-    {"--validate", 0, NULL, "look for NaN after each op and for nodes that write to their inputs (slower)", 0},
+    {"--validate", 0, NULL,
+     "look for NaN after each op, and for nodes that write to their inputs or beside their tensors (slower)", 0},
     {"--trust", 0, "NAME",
      "run this plugin in kiln's own process: its id, its file's name, or `all`; the others run in a process that may "
      "crash (docs/foreign-plugins.md)",

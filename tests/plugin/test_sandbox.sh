@@ -50,7 +50,8 @@ for way in passwd home secret tcp udp unix tmp environ kill link truncate list; 
 done
 
 # ---- every workflow that ships runs in it, to the same pictures
-for flow in "$KILN_ROOT"/workflows/*.yaml; do
+case $KILN_BUILD in *-address | *-thread) flows=$(ls "$KILN_ROOT"/workflows/{txt2img,hires-fix,lora}.yaml) ;; *) flows=$(ls "$KILN_ROOT"/workflows/*.yaml) ;; esac
+while read -r flow; do
     name=$(basename "$flow" .yaml); short=
     grep -q '^  steps:' "$flow" && short="--set steps=1"
     "$kiln" run "$flow" $short --no-cache -q --out "plain/$name" >plain.txt 2>&1; want=$?
@@ -60,7 +61,7 @@ for flow in "$KILN_ROOT"/workflows/*.yaml; do
         continue
     fi
     [ $got -eq 0 ] && diff -r "plain/$name" "boxed/$name" >>run.txt 2>&1; verdict "runs_$name" $?
-done
+done <<<"$flows"
 
 # ---- a picture is run in it by default: it reads its folder's pictures and models, and nothing else
 mkdir -p got own; cp plain/txt2img/kiln_00001_.png got/theirs.png
