@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -124,14 +125,24 @@ static int is_overflow(int number, const siginfo_t *info, const void *context)
 #endif
 }
 
+static _Thread_local int crashing;
+static atomic_flag one_crash = ATOMIC_FLAG_INIT;
+
 static void on_crash(int number, siginfo_t *info, void *context)
 {
     line l = {.n = 0};
     const char *name = "a signal";
     for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++)
         if (signals[i].number == number) name = signals[i].name;
-    signal(number, SIG_DFL);
-    if (is_watched()) {
+    if (crashing) { /* in looking for the place */
+        signal(number, SIG_DFL);
+        raise(number);
+        return;
+    }
+    crashing = 1;
+    if (atomic_flag_test_and_set(&one_crash)) /* of several threads at once the first speaks */
+        nanosleep(&(struct timespec){.tv_nsec = 500000000}, NULL);
+    else if (is_watched()) {
         alarm(5); /* should looking for the place hang */
         signal(SIGALRM, SIG_DFL);
         tell_watcher(number, name, is_overflow(number, info, context));
@@ -143,14 +154,14 @@ static void on_crash(int number, siginfo_t *info, void *context)
         put(&l);
     }
     unfinished_remove();
+    signal(number, SIG_DFL);
     raise(number); /* ends the process by this signal */
 }
 
 static void watch_crashes(void)
 {
     for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
-        struct sigaction a = {.sa_sigaction = on_crash,
-                              .sa_flags = SA_ONSTACK | SA_RESETHAND | SA_NODEFER | SA_SIGINFO};
+        struct sigaction a = {.sa_sigaction = on_crash, .sa_flags = SA_ONSTACK | SA_NODEFER | SA_SIGINFO};
         sigaction(signals[i].number, &a, NULL);
     }
 }

@@ -41,18 +41,17 @@ static void env_naming(void *self, size_t node, const char *folder, uint64_t ino
 static void env_file(void *self, size_t node, const char *path)
 {
     execution *x = self;
-    const struct supervised_note *n = resume_named(x->batch, node, path);
+    atomic_uint *said = resume_named(x->batch, node, path);
     row_log_file(x->log, node, path);
-    report_file(x->machine->report, node, path);
-    resume_said(n);
+    report_file(x->machine->report, node, path, said);
 }
 
 static const char *env_written(void *self, size_t node)
 {
     execution *x = self;
-    int said = 0;
+    atomic_uint *said = NULL;
     const char *path = resume_next_file(x->batch, node, &said);
-    if (path && said) row_log_file(x->log, node, path);
+    if (path && said) row_log_file(x->log, node, path), report_file(x->machine->report, node, path, said);
     if (path && !said) env_file(self, node, path);
     return path;
 }
@@ -214,7 +213,6 @@ static void on_event(void *self, const run_event *ev)
     execution *x = self;
     run_event shown = resume_event(x->batch, ev);
     report_event(x->machine->report, &shown);
-    resume_event_said();
     row_log_event(x->log, ev);
 }
 

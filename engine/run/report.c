@@ -381,10 +381,16 @@ static void report_item(report *r, const run_event *ev)
     pthread_mutex_unlock(&r->lock);
 }
 
+static int was_said(const atomic_uint *said, unsigned what) { return said && (atomic_load(said) & what) == what; }
+static void mark_said(atomic_uint *said, unsigned what)
+{
+    if (said) atomic_fetch_or(said, what);
+}
+
 void report_event(report *r, const run_event *ev)
 {
     if (ev->item) {
-        if (!ev->again) report_item(r, ev);
+        if (!was_said(ev->said, SAID_ALL)) report_item(r, ev), mark_said(ev->said, SAID_ALL);
         return;
     }
     static const char *const name[] = {"node_start", "node_done",   "node_done",
@@ -395,12 +401,15 @@ void report_event(report *r, const run_event *ev)
     r->done = ev->done;
     r->total = ev->total;
     if (ev->kind == RUN_NODE_START) r->node_start[ev->node] = r->node_line[ev->node] = clock_seconds();
-    if (ev->again) {
+    if (!was_said(ev->said, SAID_EVENT)) {
+        event_fields(r, ev, &fields);
+        emit(r, name[ev->kind], &fields);
+        mark_said(ev->said, SAID_EVENT);
+    }
+    if (was_said(ev->said, SAID_LINE)) {
         pthread_mutex_unlock(&r->lock);
         return;
     }
-    event_fields(r, ev, &fields);
-    emit(r, name[ev->kind], &fields);
     const char *n = name_of(r, ev->node), *t = type_of(r, ev->node);
     char row[256] = "";
     if (r->rows.total)
@@ -421,6 +430,7 @@ void report_event(report *r, const run_event *ev)
         say(r, "[%zu/%zu] %s%s (%s) from the cache", ev->done, ev->total, row, n, t);
     if (!r->quiet && ev->kind == RUN_NODE_SHARED && r->verbose)
         say(r, "[%zu/%zu] %s%s (%s) same as another node", ev->done, ev->total, row, n, t);
+    mark_said(ev->said, SAID_LINE);
     pthread_mutex_unlock(&r->lock);
 }
 
@@ -499,16 +509,22 @@ void report_link(report *r, size_t node, const device_traffic *moved)
     pthread_mutex_unlock(&r->lock);
 }
 
-void report_file(report *r, size_t node, const char *path)
+void report_file(report *r, size_t node, const char *path, atomic_uint *said)
 {
     str fields = {0};
     pthread_mutex_lock(&r->lock);
-    node_fields(r, &fields, node);
-    json_text(&fields, "path", path);
-    emit(r, "file", &fields);
+    if (!was_said(said, SAID_EVENT)) {
+        node_fields(r, &fields, node);
+        json_text(&fields, "path", path);
+        emit(r, "file", &fields);
+        mark_said(said, SAID_EVENT);
+    }
     clear_bar(r);
-    if (r->events != stdout) print_text(stdout, "%s\n", path); /* results, so also when quiet */
-    print_flush(stdout);
+    if (!was_said(said, SAID_LINE)) {
+        if (r->events != stdout) print_text(stdout, "%s\n", path); /* results, so also when quiet */
+        print_flush(stdout);
+        mark_said(said, SAID_LINE);
+    }
     pthread_mutex_unlock(&r->lock);
 }
 

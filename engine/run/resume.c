@@ -70,14 +70,6 @@ static size_t ended(void)
     return n;
 }
 
-static const supervised_note *event_note; /* of the event that is being reported */
-
-void resume_event_said(void)
-{
-    supervised_note_said(event_note);
-    event_note = NULL;
-}
-
 run_event resume_event(batch *b, const run_event *ev)
 {
     run_event shown = *ev;
@@ -86,14 +78,14 @@ run_event resume_event(batch *b, const run_event *ev)
     uint64_t index = ev->item ? ev->item->index : 0;
     int cancelled = ev->kind == RUN_NODE_FAILED && ev->failure->status == KILN_CANCELLED;
     if (!supervision) return shown;
-    event_note = find(b, ev->node, kind, index);
-    shown.again = event_note && atomic_load(&event_note->said);
+    const supervised_note *event_note = find(b, ev->node, kind, index);
     int is_new = !event_note;
     if (is_new && !cancelled) event_note = note(b, ev->node, kind, index, ev->kind, NULL);
     if (is_new && is_end) count_end(b, ev);
     if (ev->kind == RUN_NODE_FAILED && is_new && !cancelled)
         note(b, ev->node, NOTE_FAILED, 0, (uint64_t)(int64_t)ev->failure->status, ev->failure->message);
     if (ev->total > atomic_load(&supervision->total)) atomic_store(&supervision->total, ev->total);
+    if (event_note) shown.said = (atomic_uint *)(uintptr_t)&event_note->said; /* the notes are ours to write */
     if (!supervised_again() || ev->item) return shown;
     shown.done = ended();
     shown.total = atomic_load(&supervision->total);
@@ -127,12 +119,12 @@ static const char *name_of_inode(batch *b, const char *folder, uint64_t inode)
     return found;
 }
 
-const char *resume_next_file(batch *b, size_t node, int *said)
+const char *resume_next_file(batch *b, size_t node, atomic_uint **said)
 {
     if (!supervised_again()) return NULL;
     const supervised_note *n = find(b, node, NOTE_FILE, b->n_file[node]);
-    *said = n && atomic_load(&n->said);
-    if (n) return b->n_file[node] += (uint64_t)*said, n->text;
+    *said = n ? (atomic_uint *)(uintptr_t)&n->said : NULL;
+    if (n) return b->n_file[node]++, n->text;
     n = find(b, node, NOTE_NAMING, b->n_file[node]);
     return n ? name_of_inode(b, n->text, n->detail) : NULL;
 }
@@ -142,12 +134,11 @@ void resume_naming(batch *b, size_t node, const char *folder, uint64_t inode)
     note(b, node, NOTE_NAMING, b->n_file[node], inode, folder);
 }
 
-const supervised_note *resume_named(batch *b, size_t node, const char *path)
+atomic_uint *resume_named(batch *b, size_t node, const char *path)
 {
-    return note(b, node, NOTE_FILE, b->n_file[node]++, 0, path);
+    supervised_note *n = note(b, node, NOTE_FILE, b->n_file[node]++, 0, path);
+    return n ? &n->said : NULL;
 }
-
-void resume_said(const supervised_note *n) { supervised_note_said(n); }
 
 /* ---- rows ---- */
 

@@ -18,16 +18,15 @@ void resume_take_files(row_log *l, size_t node);
 
 /* The event as the user is to see it; and that he has. One event at a time. */
 run_event resume_event(batch *b, const run_event *ev);
-void resume_event_said(void);
 
-/* The path of the node's next file, which an earlier process has written; NULL: it has not. *said: it has reported it.
+/* The path of the node's next file, which an earlier process has written; NULL: it has not. *said: for report_file;
+ * NULL: it was named and not noted.
  */
-const char *resume_next_file(batch *b, size_t node, int *said);
+const char *resume_next_file(batch *b, size_t node, atomic_uint **said);
 /* The node's next file is about to get a name in that folder. */
 void resume_naming(batch *b, size_t node, const char *folder, uint64_t inode);
-/* It has one; and that is reported (resume_said). */
-const struct supervised_note *resume_named(batch *b, size_t node, const char *path);
-void resume_said(const struct supervised_note *n);
+/* It has one. For report_file. */
+atomic_uint *resume_named(batch *b, size_t node, const char *path);
 
 /* Rows of a sweep. A row's line is about to be written to the manifest, at its end; and the row is finished. */
 void resume_row_line(size_t row, uint64_t at, uint64_t bytes, int failed);

@@ -36,6 +36,8 @@ static void add_system(sandbox_list *l)
                                        "/etc/ld.so.conf.d",
                                        "/etc/alternatives",
                                        "/etc/localtime",
+                                       "/etc/fonts",
+                                       "/var/cache/fontconfig",
                                        "/etc/OpenCL",
                                        "/etc/nvidia",
                                        "/proc",
@@ -54,6 +56,13 @@ static void add_system(sandbox_list *l)
                                         "/dev/nvidia-caps",
                                         "/dev/nvidia-modeset",
                                         "/dev/pts"};
+#ifdef __SANITIZE_ADDRESS__ /* looks into a file when the process ends */
+    const char *leaks = getenv("LSAN_OPTIONS"), *suppressions = leaks ? strstr(leaks, "suppressions=") : NULL;
+    if (suppressions) {
+        suppressions += strlen("suppressions=");
+        sandbox_add(l, arena_strndup(&l->memory, suppressions, strcspn(suppressions, ":")), 0);
+    }
+#endif
     add_each(l, read, sizeof read / sizeof read[0], 0);
     add_each(l, write, sizeof write / sizeof write[0], 1);
     DIR *d = opendir("/dev");
