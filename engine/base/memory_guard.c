@@ -18,7 +18,7 @@ typedef struct block {
     struct block *next;
     unsigned char *map, *begin; /* the mapping with both guard pages; the caller's first byte */
     size_t map_bytes, bytes;
-    int read_only;
+    int read_only, counted; /* counted: its damage was */
 } block;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -85,7 +85,7 @@ int guard_free(void *p)
     block *b = *at;
     if (b) {
         *at = b->next;
-        damaged += pattern_broken(b) != 0;
+        damaged += !b->counted && pattern_broken(b);
     }
     pthread_mutex_unlock(&lock);
     if (!b) return 0;
@@ -122,7 +122,8 @@ size_t mem_guard_damaged(void)
     pthread_mutex_lock(&lock);
     size_t n = damaged;
     damaged = 0;
-    for (const block *b = blocks; b; b = b->next) n += pattern_broken(b) != 0;
+    for (block *b = blocks; b; b = b->next)
+        if (!b->counted && pattern_broken(b)) b->counted = 1, n++;
     pthread_mutex_unlock(&lock);
     return n;
 }

@@ -13,7 +13,7 @@
 void mem_guard(int on, unsigned char poison);
 /* Makes the guarded block that begins at p read-only, or writable again. 0: no guarded block begins there. */
 int mem_guard_protect(const void *p, int writable);
-/* Live blocks, and blocks (live, or freed since the last call) whose pattern was overwritten. */
+/* Live blocks, and blocks (live, or freed since the last call) whose pattern was overwritten; each is counted once. */
 size_t mem_guard_alive(void);
 size_t mem_guard_damaged(void);
 

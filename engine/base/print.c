@@ -8,12 +8,15 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { FORMAT_MAX = 1000, TEXT_MAX = 4000, SHOWN_MAX = 12 /* bytes one character may become, with a NUL */ };
 
 static atomic_int lost;
+static FILE *own_output; /* what stdout means here, where it is not stdout */
 
 static int is_control(unsigned char c) { return c < 0x20 || c == 0x7f; }
 
@@ -54,7 +57,8 @@ typedef struct {
 static void note_lost(const FILE *to, int ok)
 {
     int none = 0;
-    if (!ok && to == stdout) atomic_compare_exchange_strong(&lost, &none, errno ? errno : EIO);
+    if (!ok && (to == stdout || (own_output && to == own_output)))
+        atomic_compare_exchange_strong(&lost, &none, errno ? errno : EIO);
 }
 
 static void output_flush(output *o)
@@ -111,6 +115,20 @@ static int format(char *to, size_t capacity, const char *fmt, va_list args)
 }
 
 static atomic_int silent_out, silent_err;
+static FILE *really(FILE *to) { return to == stdout && own_output ? own_output : to; }
+
+int print_own_output(void)
+{
+    if (!own_output) {
+        fflush(stdout);
+        int fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+        own_output = fd >= 0 ? fdopen(fd, "w") : NULL;
+        if (!own_output && fd >= 0) close(fd);
+    }
+    return own_output ? fileno(own_output) : -1;
+}
+
+int print_descriptor(void) { return own_output ? fileno(own_output) : STDOUT_FILENO; }
 
 void print_silence(int out, int err)
 {
@@ -137,7 +155,7 @@ int print_textv(FILE *to, const char *fmt, va_list args)
         format(a, capacity, fmt_a, args);
     }
     format(b, capacity, fmt_b, args);
-    int printed = write_shown(to, fmt, a, b, (size_t)n < capacity ? (size_t)n : capacity - 1);
+    int printed = write_shown(really(to), fmt, a, b, (size_t)n < capacity ? (size_t)n : capacity - 1);
     mem_free(large);
     return printed;
 }
@@ -154,14 +172,14 @@ int print_text(FILE *to, const char *fmt, ...)
 int print_raw(FILE *to, const char *text)
 {
     if (to == stderr && is_silent(to)) return 0;
-    int ok = fputs(text, to) != EOF;
+    int ok = fputs(text, really(to)) != EOF;
     note_lost(to, ok);
     return ok ? 0 : -1;
 }
 
 int print_flush(FILE *to)
 {
-    int ok = fflush(to) == 0;
+    int ok = fflush(really(to)) == 0;
     note_lost(to, ok);
     return ok ? 0 : -1;
 }

@@ -24,6 +24,10 @@ int print_flush(FILE *to);
 /* From here on, drops what print_text writes to standard output (out 1), and what print_text and print_raw write to
  * standard error (err 1): for programs that use the library and have their own output. */
 void print_silence(int out, int err);
+/* Gives this process's own printing a descriptor of its own for standard output, so that descriptor 1 can lead
+ * elsewhere; returns it, or -1. */
+int print_own_output(void);
+int print_descriptor(void); /* of standard output: that one, or 1 */
 /* errno of the first write to standard output that failed; 0: none failed. */
 int print_lost(void);
 

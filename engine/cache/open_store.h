@@ -35,7 +35,7 @@ struct store {
     pthread_mutex_t lock;
     sqlite3 *db; /* NULL: given up (damaged, deleted) */
     sqlite3_stmt *statement[SQL_COUNT];
-    int read_only, warned_damage, warned_write;
+    int read_only, short_lived, warned_damage, warned_write;
     double opened;
     uint64_t index_device, index_inode; /* the file that is open, so that no other is moved aside */
     /* queue */

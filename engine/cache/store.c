@@ -140,6 +140,7 @@ store *store_open(const store_setting *setting, error *e)
     for (size_t i = 0; i < CLAIM_FILES; i++) s->claims_fd[i] = -1;
     s->limit = setting->limit ? setting->limit : STORE_LIMIT_DEFAULT;
     s->types = setting->types;
+    s->short_lived = setting->short_lived;
     s->opened = clock_wall_seconds();
     if (open_parts(s, setting, e ? e : &own) == KILN_OK) return s;
     store_close(s);

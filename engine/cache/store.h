@@ -26,7 +26,8 @@ typedef struct {
     uint64_t limit;           /* bytes of values kept at most; 0 = 10 GB                       */
     const codec_types *types; /* how objects become plain data; may be NULL                    */
     int read_only;            /* find and get, put nothing (also when the folder cannot be written to) */
-    int must_exist;           /* KILN_ERR_INVALID when there is none yet (`kiln cache ls`)      */
+    int short_lived; /* the folder goes with the run: it outlives a process, not the machine, so nothing is synced */
+    int must_exist;  /* KILN_ERR_INVALID when there is none yet (`kiln cache ls`)      */
 } store_setting;
 
 /* KILN_CACHE, else $XDG_CACHE_HOME/kiln, else ~/.cache/kiln; NULL when there is none of them. */

@@ -120,6 +120,11 @@ static void harden(store *s)
 static void set_journal(store *s)
 {
     if (s->read_only) return;
+    if (s->short_lived) {
+        execute(s, "PRAGMA journal_mode=TRUNCATE");
+        execute(s, "PRAGMA synchronous=OFF");
+        return;
+    }
     if (index_wal_is_safe(sqlite3_libversion_number())) {
         execute(s, "PRAGMA journal_mode=WAL");
         execute(s, "PRAGMA synchronous=NORMAL");

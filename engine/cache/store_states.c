@@ -50,7 +50,7 @@ static kiln_status write_whole(store *s, state_sink *w, digest key, const kiln_v
     TRY(write_fully(w->fd, &d, sizeof d, w->path, e));
     TRY(make_folders(s, key, e));
     state_path(s, key, path);
-    return file_settle(w->fd, w->path, path, e);
+    return file_settle(s, w->fd, w->path, path, e);
 }
 
 kiln_status store_state_put(store *s, digest key, const kiln_value *state, error *e)

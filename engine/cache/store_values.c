@@ -62,11 +62,12 @@ static kiln_status sync_folder_of(const char *path, error *e)
     return folder_sync(folder, e);
 }
 
-kiln_status file_settle(int fd, const char *from, const char *to, error *e)
+kiln_status file_settle(const store *s, int fd, const char *from, const char *to, error *e)
 {
-    if (fsync(fd) != 0) return error_set(e, KILN_ERR_IO, "%s: cannot be synced: %s", from, strerror(errno));
+    if (!s->short_lived && fsync(fd) != 0)
+        return error_set(e, KILN_ERR_IO, "%s: cannot be synced: %s", from, strerror(errno));
     if (rename(from, to) != 0) return error_set(e, KILN_ERR_IO, "%s: cannot be renamed: %s", to, strerror(errno));
-    return sync_folder_of(to, e);
+    return s->short_lived ? KILN_OK : sync_folder_of(to, e);
 }
 
 /* ---- writing ---- */
@@ -116,7 +117,7 @@ static kiln_status value_folder(const store *s, digest content, error *e)
 {
     char path[STORE_PATH_MAX], hex[33];
     snprintf(path, sizeof path, "%s/values/%.2s", s->folder, digest_hex(content, hex));
-    if (mkdir(path, 0700) == 0) return sync_folder_of(path, e);
+    if (mkdir(path, 0700) == 0) return s->short_lived ? KILN_OK : sync_folder_of(path, e);
     return folder_private(path, e);
 }
 
@@ -131,7 +132,7 @@ static kiln_status write_file(store *s, const kiln_value *v, writing *w, stored_
     out->content = hasher_digest(w->hash);
     value_path(s, out->content, path);
     if (status == KILN_OK) status = value_folder(s, out->content, e);
-    if (status == KILN_OK) status = file_settle(w->fd, temp, path, e);
+    if (status == KILN_OK) status = file_settle(s, w->fd, temp, path, e);
     close(w->fd);
     if (status != KILN_OK) unlink(temp);
     return status;

@@ -26,7 +26,7 @@ void value_path(const store *s, digest content, char path[STORE_PATH_MAX]);
 /* FOLDER/values/tmp/PID-N opened for writing; -1 with a message. */
 int temp_open(store *s, char path[STORE_PATH_MAX], error *e);
 kiln_status write_fully(int fd, const void *bytes, size_t n, const char *path, error *e);
-/* fsync, rename, fsync of the folder. */
-kiln_status file_settle(int fd, const char *from, const char *to, error *e);
+/* fsync, rename, fsync of the folder; of a short-lived store the rename alone. */
+kiln_status file_settle(const store *s, int fd, const char *from, const char *to, error *e);
 
 #endif

@@ -156,6 +156,7 @@ static void check_loaded(const plugin_info *p, check_counts *c)
     check_holds(c, "open", "%s", p->table->open ? "open() succeeded" : "it has none to call");
     check_found(c, !p->changed_floats, "float-mode",
                 "loading it changed the floating-point mode of the process; link it without -ffast-math");
+    for (size_t i = 0; i < p->n_clash; i++) check_found(c, 0, "names", "%s", p->clash[i]);
 }
 
 /* ---- its parts ---- */

@@ -51,6 +51,12 @@ static void print_json(const catalog *c)
                 str_json(&s, p->table->node[k]->type, strlen(p->table->node[k]->type), 0);
             }
             str_append(&s, "]");
+            if (p->n_clash) str_append(&s, ", \"clashes\": [");
+            for (size_t k = 0; k < p->n_clash; k++) {
+                if (k) str_append(&s, ", ");
+                str_json(&s, p->clash[k], strlen(p->clash[k]), 0);
+            }
+            if (p->n_clash) str_append(&s, "]");
         }
         str_append(&s, "}");
     }
@@ -83,6 +89,7 @@ static void print_list(const catalog *c)
         print_text(stdout, "%s %s (%s), %zu node type%s\n      %s\n", p->id, p->version, p->license, p->n_node,
                    p->n_node == 1 ? "" : "s", p->path);
         print_nodes(p);
+        for (size_t k = 0; k < p->n_clash; k++) print_text(stdout, "      %s\n", p->clash[k]);
         if (p->changed_floats)
             print_text(stdout,
                        "      changed the floating-point mode when it was loaded (-ffast-math?); it was put back\n");

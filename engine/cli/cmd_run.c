@@ -7,9 +7,15 @@
 #include "cli/open_workflow.h"
 #include "cli/run_preview.h"
 #include "cli/run_watch.h"
+#include "plugin/loader.h"
+#include "plugin/supervised.h"
 #include "run/picture_file.h"
+#include "run/sandbox_paths.h"
+#include "run/supervisor.h"
+#include "workflow/picture_text.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,7 +59,20 @@ static const option run_options[] = {
     {"--keep-going", 0, NULL, "when a node fails, finish the branches that do not need it (the default)", 0},
     {"--fail-fast", 0, NULL, "when a node fails, start nothing more", 0},
     {"--watch", 0, NULL, "run again whenever the workflow, a plugin or a file it reads has changed; Ctrl-C ends it", 0},
-    {"--validate", 0, NULL, "look for NaN after each op and for nodes that write to their inputs (slower)", 0},
+    {"--validate", 0, NULL,
+     "look for NaN after each op, and for nodes that write to their inputs or beside their tensors (slower)", 0},
+    {"--trust", 0, "NAME",
+     "run this plugin in kiln's own process: its id, its file's name, or `all`; the others run in a process that may "
+     "crash (docs/foreign-plugins.md)",
+     1},
+    {"--sandbox", 0, NULL,
+     "read models, inputs and plugins alone, write to the output folder and the cache alone, and no network; the "
+     "default "
+     "for a picture, where the kernel can (docs/foreign-plugins.md)",
+     0},
+    {"--no-sandbox", 0, NULL, "run a picture without", 0},
+    {"--node-timeout", 0, "SECONDS",
+     "end a node of such a run that gives no sign of life for so long (default: 600; 0: never)", 0},
     {"--quiet", 'q', NULL, "print nothing but errors and the paths of what was written", 0},
     {"--verbose", 'v', NULL, "print every node and informational messages", 0},
 };
@@ -100,6 +119,7 @@ static const struct {
     {"--explain", "--preview", "nothing is run, so there is nothing to see"},
     {"--dry-run", "--preview", "nothing is run, so there is nothing to see"},
     {"--dry-run", "--sheet", "nothing is run, so there is no sheet"},
+    {"--sandbox", "--no-sandbox", "which?"},
     {"--output", "--out", "which? -o names the file and its folder"},
     {"--output", "--over", "-o is one file; name the folder with --out, and what varies in filename_prefix"},
     {"--output", "--over-file", "-o is one file; name the folder with --out, and what varies in filename_prefix"},
@@ -407,8 +427,145 @@ static int begin_preview(const arguments *a, preview *p, kiln_run_options *how)
     return !path || preview_begin(p, path, every, how);
 }
 
+/* ---- plugins that are not kiln's own ---- */
+
+/* Files that are read once: the workflow, rows and lists of values. */
+static unsigned read_once(const arguments *a, const char *file[SETTINGS_MAX])
+{
+    unsigned n = 0;
+    file[n++] = a->operand[0];
+    for (size_t i = 0; i < a->n_given && n + 1 < SETTINGS_MAX; i++) {
+        const char *name = a->given[i].option->name, *value = a->given[i].value;
+        const char *at = strcmp(name, "--over") == 0 ? strstr(value, "=@") : NULL;
+        if (strcmp(name, "--over-file") == 0) file[n++] = value;
+        if (at) file[n++] = at + 2;
+    }
+    return n;
+}
+
+static int read_timeout(const arguments *a, double *out)
+{
+    const char *text = argument(a, "--node-timeout");
+    *out = SILENT_SECONDS;
+    if (!text || (str_to_double(text, strlen(text), out) && *out >= 0 && *out <= 1e7)) return 1;
+    return print_text(stderr, "kiln: --node-timeout %s: it is a number of seconds, 0 for never\n", text), 0;
+}
+
+static const char *trusted[SETTINGS_MAX];
+
+static void read_trust(const arguments *a)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < a->n_given && n < SETTINGS_MAX; i++)
+        if (strcmp(a->given[i].option->name, "--trust") == 0) trusted[n++] = a->given[i].value;
+    loader_trust(trusted, n);
+}
+
+/* 0: a plugin that is not kiln's own may take part, and a child of this process has done the run; *status is its. */
+static int contain(const arguments *a, const kiln_run_options *how, int *status)
+{
+    const char *file[SETTINGS_MAX], *cache = getenv("KILN_CACHE");
+    supervisor_setting s = {.executes = how->mode == KILN_RUN_EXECUTE,
+                            .keeps_nothing = how->no_cache || (!how->cache && cache && strcmp(cache, "off") == 0),
+                            .read = file,
+                            .n_read = read_once(a, file)};
+    *status = EXIT_BAD_INPUT;
+    if (!read_timeout(a, &s.silent_limit)) return 0;
+    read_trust(a);
+    if (!loader_has_foreign(argument(a, "--plugins"))) return 1;
+    if (!supervisor_begin(&s, status)) return 0;
+    if (supervised_again()) log_level_set(KILN_LOG_ERROR); /* what there is to say before the run was said */
+    return 1;
+}
+
+/* A path on the command line: what it names is read. Of a pattern its folder is. */
+static void add_value(sandbox_list *l, const char *value)
+{
+    char path[4096];
+    for (size_t n; *value; value += n + (value[n] == ',')) {
+        const char *at = value + (*value == '@');
+        n = strcspn(value, ",");
+        size_t length = n - (size_t)(at - value), plain = strcspn(at, "*?[");
+        snprintf(path, sizeof path, "%.*s", (int)(plain < length ? plain : length), at);
+        char *slash = strrchr(path, '/');
+        if (plain < length && slash) *slash = '\0';
+        if (plain < length && !slash) snprintf(path, sizeof path, ".");
+        if (file_exists(path) || (plain < length && folder_exists(path))) sandbox_add(l, path, 0);
+    }
+}
+
+/* A file that the run writes besides its results. `replaced`: under another name first, so its folder is written to. */
+static void add_written_file(sandbox_list *l, const char *path, int replaced)
+{
+    char folder[4096];
+    if (!path || strcmp(path, "-") == 0) return;
+    const char *slash = strrchr(path, '/');
+    snprintf(folder, sizeof folder, "%.*s", !slash ? 1 : slash == path ? 1 : (int)(slash - path), slash ? path : ".");
+    int fd = replaced ? -1 : open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    if (fd >= 0) close(fd);
+    sandbox_add(l, replaced ? folder : path, 1);
+}
+
+static void add_arguments(sandbox_list *l, const arguments *a, const kiln_run_options *how)
+{
+    for (size_t i = 0; i < a->n_given; i++) {
+        const char *name = a->given[i].option->name, *value = a->given[i].value, *equals = strchr(value, '=');
+        if (strcmp(name, "--over") == 0 && equals) add_value(l, equals + 1);
+        if (strcmp(name, "--over-file") == 0) sandbox_add(l, value, 0);
+    }
+    for (const char *at = getenv("KILN_ALIASES"); at && *at; at += strcspn(at, ":"), at += *at == ':') {
+        const char *equals = strchr(at, '=');
+        char path[4096];
+        if (!equals) break;
+        snprintf(path, sizeof path, "%.*s", (int)strcspn(equals + 1, ":"), equals + 1);
+        sandbox_add(l, path, 0);
+    }
+    add_written_file(l, how->events, 0);
+    add_written_file(l, how->trace, 0);
+    add_written_file(l, how->manifest, 0);
+    add_written_file(l, how->sheet, 1);
+    add_written_file(l, argument(a, "--preview"), 1);
+}
+
+/* The sandbox, if there is to be one. 0: said. */
+static int confine(const arguments *a, const kiln_run_options *how, const kiln_workflow_options *from, int *confined)
+{
+    int asked = argument(a, "--sandbox") != NULL, is_picture = picture_text_is_picture(a->operand[0]);
+    const char *why;
+    char found[SHIPPED_PATH_MAX];
+    sandbox_list allowed = {.n = 0};
+    error e = {0};
+    if (!asked && (!is_picture || argument(a, "--no-sandbox") || !sandbox_possible(&why))) return 1;
+    sandbox_run r = {.workflow = a->operand[0],
+                     .plugins = argument(a, "--plugins"),
+                     .models = argument(a, "--models"),
+                     .input = argument(a, "--input"),
+                     .out = how->out,
+                     .cache = how->no_cache ? NULL : how->cache};
+    take_shipped(&r.workflow, found);
+    for (uint32_t i = 0; i < from->n_set; i++) add_value(&allowed, from->set[i].value);
+    add_arguments(&allowed, a, how);
+    kiln_status status = sandbox_paths(&allowed, &r, &e);
+    if (status == KILN_OK) status = sandbox_enter(&allowed, &e);
+    sandbox_list_free(&allowed);
+    *confined = status == KILN_OK && !asked;
+    if (status == KILN_OK || (!asked && status == KILN_ERR_UNSUPPORTED)) return 1;
+    return print_text(stderr, "kiln: error: %s\n", e.message), 0;
+}
+
+/* Somebody who did not ask for the sandbox may look for the reason elsewhere. */
+static int say_confined(int confined, int status)
+{
+    if (confined && status != EXIT_DONE && status != EXIT_INTERRUPTED)
+        print_text(
+            stderr,
+            "kiln: this picture ran in a sandbox, where it reads models and inputs alone; --no-sandbox lifts it\n");
+    return status;
+}
+
 static int run(arguments *a, const char *again)
 {
+    int confined = 0;
     preview shown;
     workflow_arguments with = {.from = {.console = 1}};
     kiln_run_options how = {.size = sizeof how};
@@ -428,8 +585,11 @@ static int run(arguments *a, const char *again)
         return EXIT_DONE;
     }
     if (!read_settings(a, with.set, &with.from.n_set) || !begin_preview(a, &shown, &how)) return EXIT_BAD_INPUT;
+    if (!contain(a, &how, &status)) return status;
+    with.from.set = with.set;
+    if (!confine(a, &how, &with.from, &confined)) return EXIT_BAD_INPUT;
     kiln_workflow *w = open_workflow(a, a->operand[0], &with, &why, &status);
-    if (!w) return status;
+    if (!w) return say_confined(confined, status);
     if (!kiln_workflow_is_sweep(w)) config_of_sweeps(a, &how);
     if (output && kiln_workflow_is_sweep(w)) {
         print_text(stderr, "kiln: -o %s: the workflow's `matrix` makes several results; name a folder with --out\n",
@@ -439,7 +599,7 @@ static int run(arguments *a, const char *again)
         status = run_workflow(w, &how, argument(a, "--over") || argument(a, "--over-file"), again);
     }
     kiln_workflow_close(w);
-    return status;
+    return say_confined(confined, status);
 }
 
 int cmd_run(int argc, char **argv)

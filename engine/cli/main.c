@@ -5,6 +5,7 @@
 #include "base/str.h"
 #include "cli/command.h"
 #include "plugin/crash_report.h"
+#include "run/supervisor.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -46,14 +47,14 @@ static int open_standard_streams(void)
 /* 1: standard output is a pipe or socket whose reader has closed it. */
 static int reader_is_gone(void)
 {
-    struct pollfd p = {.fd = STDOUT_FILENO, .events = POLLOUT};
+    struct pollfd p = {.fd = print_descriptor(), .events = POLLOUT};
     return poll(&p, 1, 0) == 1 && (p.revents & (POLLERR | POLLHUP)) != 0;
 }
 
 /* Reports output that could not be written, unless its reader is gone. */
 static int close_output(int status)
 {
-    int earlier = ferror(stdout);
+    int earlier = print_lost() || ferror(stdout);
     if (print_flush(stdout) == 0 && !earlier) return status;
     if (print_lost() == EPIPE || reader_is_gone()) return status;
     print_text(stderr, "kiln: error: what was printed could not all be written: %s\n",
@@ -104,6 +105,7 @@ int main(int argc, char **argv)
     if (!open_standard_streams()) return EXIT_RUN_FAILED;
     crash_report_begin();
     int status = close_output(run_command(argc, argv));
+    supervisor_finished(status);
     crash_report_end();
     return status;
 }

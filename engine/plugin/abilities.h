@@ -31,6 +31,11 @@ void registry_owner_set(const char *plugin, const char *data);
 const char *registry_data(void); /* for kiln_host.data_folder */
 /* What went wrong in a register_*() call of this open(); "" if nothing did. */
 const char *registry_fault(void);
+int registry_has_rows_of(const char *owner_id); /* 1: it has registered something */
+/* Samplers and schedules of the last owner's whose names another plugin has, as sentences and names; they are
+ * registered as "OWNER/NAME". NULL: no more. */
+const char *registry_clash(size_t i);
+const char *registry_clash_name(size_t i);
 kiln_status registry_fail(kiln_status status, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* Tables that plugins offer to each other: kiln_host.provide, and what ability() finds of them (NULL: none). */

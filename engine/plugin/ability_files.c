@@ -351,6 +351,23 @@ static kiln_status name_it(kiln_file *f, char *name, size_t capacity)
     return error_set(ctx_error(f->ctx), KILN_ERR_IO, "no free number for %s%s", f->inside, f->stem);
 }
 
+/* Where the file's folder lies, without a slash at its end: "out/shapes". NULL: no memory. */
+static const char *folder_path(const kiln_file *f)
+{
+    kiln_ctx *c = f->ctx;
+    char *path = arena_printf(&c->scratch, "%s/%s", c->env->output->path, f->inside);
+    for (size_t n = path ? strlen(path) : 0; n > 1 && path[n - 1] == '/'; n--) path[n - 1] = '\0';
+    return path;
+}
+
+static void tell_naming(const kiln_file *f)
+{
+    const kiln_ctx *c = f->ctx;
+    struct stat s;
+    const char *folder = c->env->naming ? folder_path(f) : NULL;
+    if (folder && fstat(f->fd, &s) == 0) c->env->naming(c->env->arg, c->node, folder, s.st_ino);
+}
+
 static kiln_status commit(kiln_file *f, const char **path)
 {
     kiln_ctx *c = f->ctx;
@@ -359,9 +376,19 @@ static kiln_status commit(kiln_file *f, const char **path)
     if (status == KILN_OK && c->lacks_text)
         status = error_set(ctx_error(c), KILN_ERR_NOMEM, "out of memory for the texts in %s%s", f->inside, f->stem);
     if (status == KILN_OK && c->env->unchanged) status = c->env->unchanged(c->env->arg, c->node, ctx_error(c));
+    const char *written = status == KILN_OK && c->env->written ? c->env->written(c->env->arg, c->node) : NULL;
+    if (written) {
+        size_t root = strlen(c->env->output->path);
+        int inside = strncmp(written, c->env->output->path, root) == 0 && written[root] == '/';
+        char *kept = arena_strdup(&c->scratch, inside ? written + root + 1 : written);
+        if (path) *path = kept ? kept : "";
+        file_drop(f);
+        return KILN_OK;
+    }
     if (status == KILN_OK && fsync(f->fd) != 0 && errno != EINVAL && errno != EROFS)
         status =
             error_set(ctx_error(c), KILN_ERR_IO, "cannot write %s%s to disk: %s", f->inside, f->stem, strerror(errno));
+    if (status == KILN_OK) tell_naming(f);
     if (status == KILN_OK) status = name_it(f, name, sizeof name);
     if (status == KILN_OK) {
         const char *relative = f->where == KILN_FILES_TEMP ? f->inside + strlen("temp/") : f->inside;

@@ -8,6 +8,7 @@
 #include "base/str.h"
 #include "plugin/abilities.h"
 #include "plugin/loader.h"
+#include "plugin/process_state.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -36,16 +37,21 @@ static void check_id(catalog *c, plugin *p)
     }
 }
 
-static void check_types(catalog *c, plugin *p)
+/* A name belongs to the plugin that brought it first. Another one's node of that name gets its plugin's id before it;
+ * the rows of the table are ours (plugin_table.h). */
+static kiln_status name_types(catalog *c, plugin *p, error *e)
 {
     for (size_t i = 0; p->state == PLUGIN_LOADED && i < p->table.n_node; i++) {
-        const node_info *other = catalog_find(c, p->table.node[i]->type);
-        if (other)
-            plugin_refuse(
-                p, &c->memory,
-                "node type %s of %s is already taken by %s (%s); use one of the two plugins, or rename the node",
-                p->table.node[i]->type, p->table.id, other->plugin->id, other->plugin->path);
+        kiln_node *row = (kiln_node *)(uintptr_t)p->table.node[i];
+        const node_info *other = catalog_find(c, row->type);
+        if (!other) continue;
+        char *own = arena_printf(&c->memory, "%s/%s", p->table.id, row->type);
+        if (!own) return error_set(e, KILN_ERR_NOMEM, "out of memory");
+        plugin_clash(p, &c->memory, "node type %s of %s (%s) is already taken by %s (%s); use it as %s", row->type,
+                     p->table.id, p->path, other->plugin->id, other->plugin->path, own);
+        row->type = own;
     }
+    return KILN_OK;
 }
 
 /* ---- the whole ---- */
@@ -68,6 +74,10 @@ static void fill_info(plugin_info *info, plugin *p)
                           .identity = p->identity,
                           .shadowed = p->state == PLUGIN_SHADOWED,
                           .disabled = p->state == PLUGIN_DISABLED,
+                          .shipped = p->shipped,
+                          .trusted = p->shipped || p->trusted,
+                          .clash = p->clash,
+                          .n_clash = p->n_clash,
                           .changed_floats = p->changed_floats};
     if (p->state != PLUGIN_LOADED) {
         info->why = p->why;
@@ -81,12 +91,11 @@ static void fill_info(plugin_info *info, plugin *p)
 static int has_own_id(const char *id) { return strncmp(id, "org.kiln.", strlen("org.kiln.")) == 0; }
 static int is_own(const plugin *p) { return p->state == PLUGIN_LOADED && has_own_id(p->table.id); }
 
-/* Adds the plugin's nodes, samplers and families. A name belongs to the plugin that brought it first; a later plugin
- * with that name is refused. */
+/* Adds the plugin's nodes, samplers and families. */
 static kiln_status admit(catalog *c, size_t i, error *e)
 {
     plugin *p = &c->plugins.item[i];
-    check_types(c, p);
+    TRY(name_types(c, p, e));
     loader_open(p, &c->memory);
     fill_info(&c->info[i], p);
     return add_nodes(c, i, e);
@@ -101,8 +110,8 @@ static kiln_status descriptors_suffice(const catalog *c, error *e)
     return refused && !descriptors_left(DESCRIPTORS_SPARE) ? descriptors_ran_out(c->plugins.n, e) : KILN_OK;
 }
 
-/* Admits kiln's own plugins first, so that a third-party plugin with a name of theirs is the one that is refused,
- * wherever it is on the path. */
+/* Admits kiln's own plugins first, so that they have their names wherever another plugin with one of them is on the
+ * path. */
 static kiln_status load_all(catalog *c, const char *list, error *e)
 {
     TRY(loader_search(list, &c->memory, &c->plugins, e));
@@ -140,6 +149,8 @@ catalog *catalog_open(const char *plugins, error *e)
         return NULL;
     }
     if (c->n_node) qsort(c->node, c->n_node, sizeof *c->node, by_type);
+    for (size_t i = 0; i < c->plugins.n; i++)
+        if (c->info[i].table && !c->info[i].shipped) process_state_watch(c->info[i].id);
     return c;
 }
 
@@ -147,6 +158,7 @@ void catalog_close(catalog *c)
 {
     if (!c) return;
     registry_rewind(0);
+    process_state_forget();
     mem_free(c->node);
     arena_free(&c->memory);
     mem_free(c);
@@ -159,9 +171,31 @@ const node_info *catalog_node(const catalog *c, size_t i) { return i < c->n_node
 
 const node_info *catalog_find(const catalog *c, const char *type)
 {
+    const char *slash = strchr(type, '/');
     for (size_t i = 0; i < c->n_node; i++)
         if (strcmp(c->node[i].node->type, type) == 0) return &c->node[i];
+    for (size_t i = 0; slash && i < c->n_node; i++) {
+        const node_info *n = &c->node[i];
+        size_t id = strlen(n->plugin->id);
+        if (id == (size_t)(slash - type) && strncmp(n->plugin->id, type, id) == 0 &&
+            strcmp(n->node->type, slash + 1) == 0)
+            return n;
+    }
     return NULL;
+}
+
+const plugin_info *catalog_plugin_of(const catalog *c, const kiln_node *row)
+{
+    for (size_t i = 0; i < c->n_node; i++)
+        if (c->node[i].node == row) return c->node[i].plugin;
+    return NULL;
+}
+
+int catalog_has_foreign(const catalog *c)
+{
+    for (size_t i = 0; i < c->plugins.n; i++)
+        if (c->info[i].table && !c->info[i].trusted) return 1;
+    return 0;
 }
 
 static const plugin_info *plugin_of_id(const catalog *c, const char *id)

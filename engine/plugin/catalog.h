@@ -20,6 +20,11 @@ typedef struct {
     int shadowed;       /* nothing is wrong with it, but a plugin of the same id is earlier on the path */
     int disabled;       /* nothing is wrong with it: the user has disabled it */
     int changed_floats; /* loading it changed the floating-point mode, which was restored */
+    int shipped;        /* it came with kiln */
+    int trusted;        /* loader_trust names it, or it came with kiln */
+    /* Sentences about names of its that another plugin has: the nodes and samplers are called "ID/NAME". */
+    const char *const *clash;
+    size_t n_clash;
 } plugin_info;
 
 typedef struct {
@@ -39,7 +44,12 @@ size_t catalog_plugins(const catalog *c);
 const plugin_info *catalog_plugin(const catalog *c, size_t i);
 size_t catalog_nodes(const catalog *c); /* sorted by type */
 const node_info *catalog_node(const catalog *c, size_t i);
-const node_info *catalog_find(const catalog *c, const char *type); /* NULL: none */
+/* By its name, or by its plugin's id before it: "org.example.x/ImageInvert". NULL: none. */
+const node_info *catalog_find(const catalog *c, const char *type);
+/* The plugin of a node's row in this catalog; NULL: it is no row of it. */
+const plugin_info *catalog_plugin_of(const catalog *c, const kiln_node *row);
+/* 1: a plugin that neither came with kiln nor is trusted is loaded. */
+int catalog_has_foreign(const catalog *c);
 /* The code that a node may run, for its key: its plugin's, and for plugins that are not kiln's own the code of every
  * plugin that provides an ability. */
 digest catalog_code_of(const catalog *c, const node_info *n);

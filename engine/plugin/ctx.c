@@ -4,26 +4,93 @@
 #include "backend/runtime.h"
 #include "base/log.h"
 #include "base/memory_alloc.h"
+#include "base/memory_guard.h"
 #include "param/subgraph.h"
 #include "plugin/abilities.h"
+#include "plugin/borrowed.h"
 #include "plugin/crash_report.h"
+#include "plugin/process_state.h"
 #include "plugin/spill.h"
+#include "plugin/supervised.h"
 #include "plugin/value_types.h"
 #include "tensor/value.h"
 
 #include <assert.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 #ifdef __SSE__
 #include <xmmintrin.h>
 #endif
 
-error *ctx_error(kiln_ctx *c) { return c ? &c->failure : NULL; }
-struct runtime *ctx_runtime(kiln_ctx *c) { return c && c->env ? c->env->runtime : NULL; }
+/* ---- calls that have ended ---- */
+
+enum { CONTEXTS = 256 };
+
+/* Contexts stay readable for a while after their calls, so that one that is used too late is found out. */
+static struct {
+    atomic_int taken;
+    kiln_ctx ctx;
+} contexts[CONTEXTS];
+static atomic_uint next_context;
+
+/* NULL: more calls than that run at once; then the caller uses its own. */
+static kiln_ctx *take_context(void)
+{
+    for (int i = 0; i < CONTEXTS; i++) {
+        unsigned at = atomic_fetch_add(&next_context, 1) % CONTEXTS;
+        int none = 0;
+        if (atomic_compare_exchange_strong(&contexts[at].taken, &none, 1)) return &contexts[at].ctx;
+    }
+    return NULL;
+}
+
+static void end_context(kiln_ctx *c)
+{
+    for (int i = 0; i < CONTEXTS; i++) {
+        if (&contexts[i].ctx != c) continue;
+        snprintf(c->who, sizeof c->who, "node '%.80s' (%.80s) of plugin %.80s", c->node_name, c->node_type, c->plugin);
+        c->env = NULL;
+        c->call = 0;
+        atomic_store(&c->ended, 1);
+        atomic_store(&contexts[i].taken, 0);
+        return;
+    }
+}
+
+/* 1: the call has ended, which is said once. */
+static int is_late(kiln_ctx *c)
+{
+    int ended = 1;
+    if (!c || !atomic_load(&c->ended)) return 0;
+    if (atomic_compare_exchange_strong(&c->ended, &ended, 2))
+        log_error("%s used its kiln_ctx after the call had ended (a thread it left behind?); a kiln_ctx is valid only "
+                  "until run() returns",
+                  c->who);
+    return 1;
+}
+
+error *ctx_error(kiln_ctx *c)
+{
+    is_late(c);
+    if (c) supervised_sign(c->call);
+    return c ? &c->failure : NULL;
+}
+
+struct runtime *ctx_runtime(kiln_ctx *c)
+{
+    if (is_late(c)) return NULL;
+    if (c) supervised_sign(c->call);
+    return c && c->env ? c->env->runtime : NULL;
+}
+
 int ctx_estimating(const kiln_ctx *c) { return c && c->env && c->env->estimate; }
 int ctx_headers(const kiln_ctx *c) { return c && c->env && c->env->headers; }
 int ctx_cancelled(kiln_ctx *c)
 {
+    if (is_late(c)) return 1;
+    if (c) supervised_sign(c->call);
     int stop = c && c->env && c->env->cancelled && c->env->cancelled(c->env->arg);
     if (stop) c->asked_to_stop = 1;
     return stop;
@@ -93,6 +160,7 @@ static void host_about(kiln_ctx *c, const char *what)
 
 static kiln_status host_progress(kiln_ctx *c, uint64_t done, uint64_t total, const char *what)
 {
+    if (is_late(c)) return KILN_CANCELLED;
     if (ctx_cancelled(c)) return KILN_CANCELLED;
     if (c->env && c->env->progress) c->env->progress(c->env->arg, c->node, done, total, what ? what : "");
     return KILN_OK;
@@ -147,6 +215,7 @@ static void free_scratch(kiln_ctx *c)
 
 static void *host_scratch(kiln_ctx *c, size_t bytes, uint32_t device)
 {
+    if (is_late(c)) return NULL;
     if (device != KILN_CPU && ctx_runtime(c) && device == runtime_vector_device(ctx_runtime(c)))
         return new_device_scratch(c, bytes);
     if (device != KILN_CPU)
@@ -192,9 +261,24 @@ static kiln_status host_view(kiln_ctx *c, const kiln_value *v, kiln_tensor *out)
     return KILN_OK;
 }
 
+typedef struct {
+    const borrowed *of;
+    void (*fn)(void *, size_t);
+    void *arg;
+} pool_task;
+
+static void run_task(void *arg, size_t i)
+{
+    const pool_task *t = arg;
+    const borrowed *before = borrowed_enter(t->of);
+    t->fn(t->arg, i);
+    borrowed_enter(before);
+}
+
 static void host_parallel_for(kiln_ctx *c, size_t n, void (*fn)(void *, size_t), void *arg)
 {
-    pool_for(c && c->env ? c->env->pool : NULL, n, fn, arg);
+    pool_task task = {.of = borrowed_here(), .fn = fn, .arg = arg};
+    pool_for(c && c->env ? c->env->pool : NULL, n, run_task, &task);
 }
 
 static void host_not_kept(kiln_ctx *c)
@@ -231,8 +315,8 @@ const kiln_host engine_host = {
     .scratch = host_scratch,
     .tensor_new = host_tensor_new,
     .view = host_view,
-    .ref = value_ref,
-    .unref = value_unref,
+    .ref = borrowed_ref,
+    .unref = borrowed_unref,
     .parallel_for = host_parallel_for,
     .data_folder = registry_data,
     .provide = ability_provide,
@@ -304,11 +388,25 @@ static kiln_status compare_inputs(kiln_ctx *c, const kiln_node *t, kiln_value *c
     return KILN_OK;
 }
 
+/* By pthread_exit(): the thread is kiln's, and other nodes wait for it. */
+static void end_of_thread(void *arg) { (void)arg, crash_report_give_up("ended its thread with pthread_exit()"); }
+
 static kiln_status guarded(kiln_ctx *c, const kiln_node *t, kiln_status (*fn)(const kiln_call *), const kiln_call *call)
 {
+    process_state state;
+    process_state_take(&state, c->plugin, c->env && c->env->validate && c->env->alone);
     uint64_t before = float_state();
     const kiln_ctx *outer = crash_report_enter(c);
-    kiln_status status = fn(call);
+    pid_t own = getpid();
+    kiln_status status;
+    pthread_cleanup_push(end_of_thread, NULL);
+    status = fn(call);
+    pthread_cleanup_pop(0);
+    if (getpid() != own) { /* a copy of the process that it has made */
+        static const char says[] = "kiln: a plugin has forked and both processes came back; the copy ends\n";
+        _exit(write(STDERR_FILENO, says, sizeof says - 1) < 0 ? 2 : 1);
+    }
+    process_state_compare(&state, c->node_name, t->type, c->plugin);
     crash_report_leave(c, outer);
     if (float_state() != before) {
         float_state_set(before);
@@ -316,6 +414,15 @@ static kiln_status guarded(kiln_ctx *c, const kiln_node *t, kiln_status (*fn)(co
                  c->plugin);
     }
     return status;
+}
+
+static const char *ctx_function(const call_environment *env) { return env && env->estimate ? "estimate" : "run"; }
+
+/* The call ended a process of this run before. */
+static kiln_status refused(kiln_ctx *c)
+{
+    const char *why = supervised_refusal(c->node_name, c->node_type, c->plugin, c->function);
+    return why ? error_set(&c->failure, KILN_ERR_BUG, "%s", why) : KILN_OK;
 }
 
 /* A status there is, and cancelled only if somebody asked for it. What was recorded on the way to a success (a try that
@@ -347,43 +454,104 @@ static kiln_status finish(kiln_ctx *c, const kiln_node *t, kiln_status status, e
     return error_set(e, status, "node '%s' (%s): %s", c->node_name, t->type, c->failure.message);
 }
 
-kiln_status ctx_call(const call_environment *env, size_t node, const char *node_name, const char *plugin_name,
-                     const kiln_node *t, void *instance, const void *params, kiln_value *const *in, kiln_value **out,
-                     error *e)
+/* What the call did with references that were not its own; each mistake is mended, and a fault under --validate. */
+static kiln_status settle_inputs(kiln_ctx *c, const kiln_node *t, const borrowed *b, kiln_value *const *out)
 {
-    kiln_ctx c = {.env = env, .node = node, .node_name = node_name, .node_type = t->type, .plugin = plugin_name};
-    assert(t->run && out && (in || !t->n_in));
+    kiln_status status = KILN_OK;
+    int stray, missing;
+    for (uint32_t i = 0; i < b->n; i++) {
+        char what[300];
+        if (!borrowed_settle(b, i, out, t->n_out, &stray, &missing)) continue;
+        const char *name = port_at(t->in, t->in_stride, i)->name;
+        if (missing)
+            snprintf(what, sizeof what,
+                     "gave its input '%.80s' as an output without a reference of its own; call "
+                     "host->ref() on what is handed on",
+                     name);
+        else
+            snprintf(what, sizeof what,
+                     "called host->unref() on its input '%.80s', which is borrowed; give up only what "
+                     "you have made or taken with host->ref()",
+                     name);
+        if (c->env && c->env->validate && status == KILN_OK)
+            status = error_set(&c->failure, KILN_ERR_BUG, "%s", what);
+        else if (!(c->env && c->env->validate))
+            log_warn("node '%s' (%s) of plugin %s %s", c->node_name, t->type, c->plugin, what);
+    }
+    return status;
+}
+
+/* Runs the node with its borrowed inputs watched. */
+static kiln_status run_borrowed(kiln_ctx *c, const kiln_node *t, const kiln_call *call)
+{
+    atomic_int few[8] = {0}, *balance = t->n_in <= 8 ? few : mem_calloc(t->n_in, sizeof *balance);
+    if (!balance) return error_set(&c->failure, KILN_ERR_NOMEM, "out of memory");
+    borrowed b = {.in = call->in, .n = t->n_in, .balance = balance};
+    const borrowed *before = borrowed_enter(&b);
+    kiln_status status = believe(c, guarded(c, t, t->run, call));
+    borrowed_enter(before);
+    kiln_status settled = settle_inputs(c, t, &b, call->out);
+    if (balance != few) mem_free(balance);
+    return status == KILN_OK ? settled : status;
+}
+
+static kiln_status call_node(kiln_ctx *c, const kiln_node *t, void *instance, const void *params, kiln_value *const *in,
+                             kiln_value **out, error *e)
+{
+    const call_environment *env = c->env;
     digest *before = mem_calloc(t->n_in + 1u, sizeof *before);
-    if (!before) return error_set(e, KILN_ERR_NOMEM, "node '%s' (%s): out of memory", node_name, t->type);
+    if (!before) return error_set(e, KILN_ERR_NOMEM, "node '%s' (%s): out of memory", c->node_name, t->type);
     for (uint32_t i = 0; i < t->n_out; i++) out[i] = NULL;
     kiln_call call = {.size = sizeof call,
                       .device = KILN_CPU,
                       .host = &engine_host,
-                      .ctx = &c,
+                      .ctx = c,
                       .params = params,
                       .in = in,
                       .out = out,
                       .instance = instance,
-                      .estimate = ctx_estimating(&c) != 0,
-                      .wanted = env && env->wanted ? env->wanted(env->arg, node) : UINT64_MAX};
-    kiln_status status = check_inputs(&c, t, in);
-    if (status == KILN_OK) status = input_digests(&c, t, in, before, &c.failure);
-    if (status == KILN_OK) status = believe(&c, guarded(&c, t, t->run, &call));
-    if (status == KILN_OK) status = check_outputs(&c, t, call.wanted, out);
-    if (status == KILN_OK) status = compare_inputs(&c, t, in, before);
+                      .estimate = ctx_estimating(c) != 0,
+                      .wanted = env && env->wanted ? env->wanted(env->arg, c->node) : UINT64_MAX};
+    kiln_status status = refused(c);
+    if (status == KILN_OK) status = check_inputs(c, t, in);
+    if (status == KILN_OK) status = input_digests(c, t, in, before, &c->failure);
+    if (status == KILN_OK) status = run_borrowed(c, t, &call);
+    if (status == KILN_OK) status = check_outputs(c, t, call.wanted, out);
+    if (status == KILN_OK) status = compare_inputs(c, t, in, before);
+    if (status == KILN_OK && env && env->validate && mem_guard_damaged())
+        status = error_set(&c->failure, KILN_ERR_BUG, "wrote outside of a tensor or of its working memory");
     mem_free(before);
     for (uint32_t i = 0; status != KILN_OK && i < t->n_out; i++) {
         value_unref(out[i]);
         out[i] = NULL;
     }
-    return finish(&c, t, status, e);
+    return finish(c, t, status, e);
+}
+
+kiln_status ctx_call(const call_environment *env, size_t node, const char *node_name, const char *plugin_name,
+                     const kiln_node *t, void *instance, const void *params, kiln_value *const *in, kiln_value **out,
+                     error *e)
+{
+    kiln_ctx own, *c = take_context();
+    if (!c) c = &own;
+    *c = (kiln_ctx){.env = env,
+                    .node = node,
+                    .node_name = node_name,
+                    .node_type = t->type,
+                    .plugin = plugin_name,
+                    .function = ctx_function(env)};
+    assert(t->run && out && (in || !t->n_in));
+    kiln_status status = call_node(c, t, instance, params, in, out, e);
+    end_context(c);
+    return status;
 }
 
 kiln_status ctx_check(const char *node_name, const char *plugin_name, const kiln_node *t, const ctx_checking *how,
                       error *e)
 {
     if (!t->check) return KILN_OK;
-    kiln_ctx c = {.env = how->env, .node_name = node_name, .node_type = t->type, .plugin = plugin_name};
+    kiln_ctx c = {
+        .env = how->env, .node_name = node_name, .node_type = t->type, .plugin = plugin_name, .function = "check"};
     kiln_call call = {.size = sizeof call,
                       .device = KILN_CPU,
                       .host = &engine_host,
@@ -391,7 +559,9 @@ kiln_status ctx_check(const char *node_name, const char *plugin_name, const kiln
                       .params = how->params,
                       .estimate = !how->thorough,
                       .wanted = how->wanted};
-    return finish(&c, t, believe(&c, guarded(&c, t, t->check, &call)), e);
+    kiln_status status = refused(&c);
+    if (status == KILN_OK) status = believe(&c, guarded(&c, t, t->check, &call));
+    return finish(&c, t, status, e);
 }
 
 /* ---- lazy inputs and sub-graphs ---- */
@@ -413,7 +583,8 @@ static kiln_status check_wanted(kiln_ctx *c, const kiln_node *t, uint64_t wanted
 kiln_status ctx_wants(const call_environment *env, const char *node_name, const char *plugin_name, const kiln_node *t,
                       const void *params, kiln_value *const *in, uint64_t *inputs, error *e)
 {
-    kiln_ctx c = {.env = env, .node_name = node_name, .node_type = t->type, .plugin = plugin_name};
+    kiln_ctx c = {.env = env, .node_name = node_name, .node_type = t->type, .plugin = plugin_name, .function = "wants"};
+    if (refused(&c) != KILN_OK) return finish(&c, t, KILN_ERR_BUG, e);
     kiln_value **none = mem_calloc(t->n_in + 1u, sizeof *none);
     if (!none) return error_set(e, KILN_ERR_NOMEM, "node '%s' (%s): out of memory", node_name, t->type);
     kiln_call call = {.size = sizeof call,
@@ -438,7 +609,8 @@ kiln_status ctx_wants(const call_environment *env, const char *node_name, const 
 kiln_status ctx_expand(const char *node_name, const char *plugin_name, const kiln_node *t, const void *params,
                        kiln_graph *g, error *e)
 {
-    kiln_ctx c = {.node_name = node_name, .node_type = t->type, .plugin = plugin_name};
+    kiln_ctx c = {.node_name = node_name, .node_type = t->type, .plugin = plugin_name, .function = "expand"};
+    if (refused(&c) != KILN_OK) return finish(&c, t, KILN_ERR_BUG, e);
     kiln_call call = {.size = sizeof call, .device = KILN_CPU, .host = &engine_host, .ctx = &c, .params = params};
     uint64_t before = float_state();
     const kiln_ctx *outer = crash_report_enter(&c);

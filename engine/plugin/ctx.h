@@ -12,6 +12,8 @@
 #include "base/status.h"
 #include "kiln/plugin.h"
 
+#include <stdatomic.h>
+
 struct runtime;       /* backend/runtime.h */
 struct output_folder; /* plugin/output.h */
 
@@ -26,7 +28,11 @@ typedef struct {
     void (*progress)(void *arg, size_t node, uint64_t done, uint64_t total, const char *what);
     void (*draft)(void *arg, size_t node, const char *text);
     void (*preview)(void *arg, size_t node, const uint8_t *rgb, uint32_t width, uint32_t height);
+    /* A file is about to get a name in that folder, and has got one; NULL: nobody wants to know. */
+    void (*naming)(void *arg, size_t node, const char *folder, uint64_t inode);
     void (*file)(void *arg, size_t node, const char *path);
+    /* The path of the node's next file, when an earlier process of the run has written it; NULL: it has not. */
+    const char *(*written)(void *arg, size_t node);
     const char *(*text)(void *arg, size_t node,
                         const char *name); /* "prompt", "parameters"; "": there is none, NULL: no memory */
     /* States of unfinished calls (include/kiln/store.h); NULL where nothing is kept. */
@@ -46,6 +52,7 @@ typedef struct {
     uint64_t (*wanted)(void *arg, size_t node);
     void *arg;
     uint32_t preview_every; /* steps; 0: `preview` is not called */
+    int alone;              /* one node at a time */
     int validate;           /* check inputs for writes and outputs for NaN: slower */
     int headers;            /* values are only looked at (kiln inspect): no file is read whole to tell them apart */
     int estimate;           /* calls have call->estimate set: tensors have shapes and no data (kiln/plugin.h) */
@@ -55,6 +62,8 @@ struct kiln_ctx {
     const call_environment *env;
     size_t node;
     const char *node_name, *node_type, *plugin; /* for messages */
+    const char *function;                       /* "run", "check", "wants", "expand" */
+    int call;                                   /* supervised.h: while it runs in a process that is watched; else 0 */
     error failure;
     arena scratch;
     struct device_scratch *device_scratch;
@@ -62,6 +71,8 @@ struct kiln_ctx {
     struct kiln_file *files;     /* open, see ability_files.c */
     struct spill_file *spills;   /* open, see spill.h */
     int lacks_text;              /* there was no memory for a text that a file of this call should hold */
+    atomic_int ended;            /* the call has; 2: and it was used since, which was said */
+    char who[280];               /* for that */
     int asked_to_stop;           /* progress() has said so: KILN_CANCELLED is an honest answer */
 };
 

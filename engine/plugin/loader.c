@@ -17,6 +17,7 @@
 #include "plugin/ctx.h"
 #include "plugin/plugin_data.h"
 #include "plugin/probe.h"
+#include "plugin/supervised.h"
 #include "plugin/user_plugins.h"
 
 #include <assert.h>
@@ -47,6 +48,56 @@ void plugin_refuse(plugin *p, arena *memory, const char *fmt, ...)
     static char nothing[] = "no memory to say why";
     p->why = arena_strdup(memory, text);
     if (!p->why) p->why = nothing;
+}
+
+void plugin_clash(plugin *p, arena *memory, const char *fmt, ...)
+{
+    char text[1024];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    const char **all = arena_alloc(memory, (p->n_clash + 1) * sizeof *all);
+    char *own = arena_strdup(memory, text);
+    if (!all || !own) return;
+    if (p->n_clash) memcpy(all, p->clash, p->n_clash * sizeof *all);
+    all[p->n_clash++] = own;
+    p->clash = all;
+}
+
+/* ---- trust ---- */
+
+static const char *const *trusted_name;
+static size_t n_trusted;
+
+void loader_trust(const char *const *names, size_t n)
+{
+    trusted_name = names;
+    n_trusted = n;
+}
+
+/* By its id (NULL: not known), its file's name with or without ".so", or its path. */
+static int is_trusted(const char *path, const char *id)
+{
+    const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
+    size_t stem = strlen(file) > 3 ? strlen(file) - 3 : 0;
+    for (size_t i = 0; i < n_trusted; i++) {
+        const char *name = trusted_name[i];
+        if (strcmp(name, "all") == 0 || strcmp(name, file) == 0 || strcmp(name, path) == 0) return 1;
+        if ((id && strcmp(name, id) == 0) || (strlen(name) == stem && strncmp(name, file, stem) == 0)) return 1;
+    }
+    return 0;
+}
+
+/* It lies in the folder beside the command, under a name of kiln's. */
+static int is_shipped(const char *path, const char *const *folder, size_t n)
+{
+    const char *slash = strrchr(path, '/');
+    if (!slash || strncmp(slash + 1, "kiln-", 5) != 0) return 0;
+    for (size_t i = 0; i < n; i++)
+        if (strlen(folder[i]) == (size_t)(slash - path) && strncmp(folder[i], path, (size_t)(slash - path)) == 0)
+            return 1;
+    return 0;
 }
 
 /* ---- search ---- */
@@ -173,10 +224,21 @@ static kiln_status add_list(search *s, const char *list, int must, const char *w
 static kiln_status add_installed(search *s)
 {
     static const char *const beside[] = {"../lib/kiln/plugins", "plugins"};
+    const char *own[2];
+    size_t n_own = 0;
     char folder[PATH_MAX];
-    for (size_t i = 0; i < sizeof beside / sizeof beside[0]; i++)
-        if (install_find(beside[i], folder, sizeof folder) && folder_exists(folder))
-            TRY(add_named(s, folder, 0, "installed plugins"));
+    for (size_t i = 0; i < sizeof beside / sizeof beside[0]; i++) {
+        if (!install_find(beside[i], folder, sizeof folder) || !folder_exists(folder)) continue;
+        TRY(add_named(s, folder, 0, "installed plugins"));
+        char *real = path_real(folder), *kept = real ? arena_strdup(s->memory, real) : NULL;
+        if (kept) own[n_own++] = kept;
+        mem_free(real);
+    }
+    for (size_t i = 0; i < s->out->n; i++) {
+        plugin *p = &s->out->item[i];
+        p->shipped = is_shipped(p->path, own, n_own);
+        p->trusted = is_trusted(p->path, NULL);
+    }
     return KILN_OK;
 }
 
@@ -197,6 +259,21 @@ static kiln_status add_user(search *s)
     }
     free(found);
     return status;
+}
+
+int loader_has_foreign(const char *list)
+{
+    arena memory = {0};
+    plugin_list found = {0};
+    error why = {0};
+    int level = log_level(), foreign = 0;
+    log_level_set(KILN_LOG_ERROR);
+    if (loader_search(list, &memory, &found, &why) == KILN_OK)
+        for (size_t i = 0; i < found.n; i++)
+            foreign |= found.item[i].state == PLUGIN_LOADED && !found.item[i].shipped && !found.item[i].trusted;
+    log_level_set(level);
+    arena_free(&memory);
+    return foreign;
 }
 
 kiln_status loader_search(const char *list, arena *memory, plugin_list *out, error *e)
@@ -278,11 +355,14 @@ static int load_open_file(plugin *p, arena *memory, const char *name)
         plugin_refuse(p, memory, "%s", without_name(dlerror(), name));
         return 0;
     }
+    supervised_plugin_add(so, p->path, NULL);
     const void *raw = dlsym(so, "kiln_plugin_v1");
     if (!raw)
         plugin_refuse(p, memory, "exports no kiln_plugin_v1, so it is not a plugin for this version of kiln");
     else if (table_read(raw, memory, &p->table, &e) != KILN_OK)
         plugin_refuse(p, memory, "%s", e.message);
+    else
+        supervised_plugin_add(so, p->path, p->table.id), p->trusted |= is_trusted(p->path, p->table.id);
     if (p->state == PLUGIN_LOADED && p->changed_floats)
         log_warn(
             "%s: loading it changed the floating-point mode of the process (linked with -ffast-math?); it was put back",
@@ -300,26 +380,53 @@ static int keep_out(plugin *p, arena *memory, const char *id, const char *path)
     return 1;
 }
 
+/* Loading it ended a process of this run before. */
+static int was_fatal(plugin *p, arena *memory, const char *function)
+{
+    const char *why = supervised_refusal(p->path, "", "", function);
+    if (!why) return 0;
+    plugin_refuse(p, memory, "%s", why);
+    log_error("%s is not loaded: it %s", p->path, why);
+    return 1;
+}
+
+/* What crashes, exits or hangs is not tried again until the file changes. */
+static int passes_probe(plugin *p, arena *memory, const char *name, digest key)
+{
+    error e = {0};
+    int fatal = 0;
+    char why[700];
+    if (probe_failed(key, why, sizeof why)) {
+        plugin_refuse(p, memory, "%s (as it did before; it is tried again when the file changes)", why);
+        return 0;
+    }
+    if (probe_plugin(name, p->data, PROBE_SECONDS, &fatal, &e) == KILN_OK) return 1;
+    const char *text = without_name(e.message, name);
+    if (fatal) probe_remember_failed(key, text);
+    plugin_refuse(p, memory, "%s", text);
+    return 0;
+}
+
 void loader_load(plugin *p, arena *memory)
 {
     struct stat s;
-    error e = {0};
     char name[64];
-    if (p->state != PLUGIN_LOADED || keep_out(p, memory, NULL, p->path)) return;
+    if (p->state != PLUGIN_LOADED || keep_out(p, memory, NULL, p->path) || was_fatal(p, memory, "load")) return;
     int fd = open_checked(p, memory, &s);
     if (fd < 0) return;
     snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
     const char *by = access(name, R_OK) == 0 ? name : p->path; /* the path where there is no /proc */
     digest key = probe_key(&s, p->identity);
     if (!probe_remembered(key)) {
-        if (probe_plugin(by, p->data, PROBE_SECONDS, &e) != KILN_OK) {
-            plugin_refuse(p, memory, "%s", without_name(e.message, by));
+        if (!passes_probe(p, memory, by, key)) {
             close(fd);
             return;
         }
         probe_remember(key);
     }
+    int call = supervised_enter(p->path, "", "", "load");
     if (!load_open_file(p, memory, by)) close(fd);
+    supervised_leave(call);
     if (p->state == PLUGIN_LOADED) keep_out(p, memory, p->table.id, NULL);
 }
 
@@ -327,15 +434,22 @@ void loader_open(plugin *p, arena *memory)
 {
     if (p->state != PLUGIN_LOADED || !p->table.open) return;
     assert(p->table.id);
+    if (was_fatal(p, memory, "open")) return;
     size_t mark = registry_mark();
     uint64_t floats = float_state();
     registry_owner_set(p->table.id, p->data);
+    int call = supervised_enter(p->path, "", p->table.id, "open");
     kiln_status status = p->table.open(&engine_host);
+    supervised_leave(call);
     float_state_set(floats);
     if (registry_fault()[0])
         plugin_refuse(p, memory, "its open() failed: %s", registry_fault());
     else if (status != KILN_OK)
         plugin_refuse(p, memory, "its open() failed: %s (%s)", status_text(status), status_name(status));
     registry_owner_set(NULL, NULL);
+    if (p->state == PLUGIN_LOADED)
+        for (size_t i = 0; registry_clash(i); i++)
+            plugin_clash(p, memory, "%s (%s); use it as %s/%s", registry_clash(i), p->path, p->table.id,
+                         registry_clash_name(i));
     if (p->state != PLUGIN_LOADED) registry_rewind(mark);
 }

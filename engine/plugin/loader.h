@@ -27,6 +27,10 @@ typedef struct {
     digest identity;   /* of the file's content and its data's: part of result keys */
     uint64_t device, inode;
     int changed_floats; /* loading it changed the floating-point mode (-ffast-math), which was restored */
+    int shipped;        /* it came with kiln                       */
+    int trusted;        /* --trust names it, by file or id, or all */
+    const char **clash; /* sentences about names of its that others have */
+    size_t n_clash;
 } plugin;
 
 typedef struct {
@@ -39,12 +43,20 @@ typedef struct {
  * exist. */
 kiln_status loader_search(const char *list, arena *memory, plugin_list *out, error *e);
 
+/* Plugins that the user knows: ids, names of files, or "all". Kept as they are, until the process ends. */
+void loader_trust(const char *const *names, size_t n);
+/* 1: there is a plugin file on the search path that did not come with kiln and whose name is not trusted. Loads nothing
+ * and says nothing. */
+int loader_has_foreign(const char *list);
+
 /* Checks the file at p->path, probes it unless that is remembered, loads it and reads its table; does not call open().
  * On failure p is PLUGIN_REFUSED with the reason. */
 void loader_load(plugin *p, arena *memory);
 /* Calls open() if the plugin has one. On failure p is PLUGIN_REFUSED and its registered rows are removed. */
 void loader_open(plugin *p, arena *memory);
 
+/* Notes that a name of p's is taken. */
+void plugin_clash(plugin *p, arena *memory, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /* Refuses p with a reason; the first reason stays. */
 void plugin_refuse(plugin *p, arena *memory, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 

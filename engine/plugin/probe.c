@@ -122,9 +122,11 @@ static int has_ended(pid_t pid)
     return 0;
 }
 
-static kiln_status judge(const report *last, int ended, int wait_status, unsigned seconds, error *e)
+/* *fatal: it crashed, ended the process or did not come back, rather than being refused. */
+static kiln_status judge(const report *last, int ended, int wait_status, unsigned seconds, int *fatal, error *e)
 {
     uint32_t stage = last->stage <= STAGE_DONE ? last->stage : STAGE_LOAD;
+    *fatal = !ended || WIFSIGNALED(wait_status);
     if (!ended)
         return error_set(e, KILN_ERR_INVALID,
                          "did not come back within %u s %s; tried in a process of its own, which was stopped", seconds,
@@ -135,16 +137,18 @@ static kiln_status judge(const report *last, int ended, int wait_status, unsigne
                          sigabbrev_np(WTERMSIG(wait_status)), stage_name[stage]);
     if (last->why.status != KILN_OK)
         return error_set(e, last->why.status, "%.*s", (int)sizeof last->why.message - 1, last->why.message);
-    if (stage != STAGE_DONE || WEXITSTATUS(wait_status) != 0)
+    *fatal = stage != STAGE_DONE || WEXITSTATUS(wait_status) != 0;
+    if (*fatal)
         return error_set(e, KILN_ERR_INVALID, "ended the process with status %d %s; a plugin must never exit",
                          WEXITSTATUS(wait_status), stage_name[stage]);
     return KILN_OK;
 }
 
-kiln_status probe_plugin(const char *name, const char *data, unsigned seconds, error *e)
+kiln_status probe_plugin(const char *name, const char *data, unsigned seconds, int *fatal, error *e)
 {
     int fd[2], wait_status = 0;
     assert(name && seconds > 0);
+    *fatal = 0;
     if (pipe2(fd, O_CLOEXEC) != 0) return error_set(e, KILN_ERR_IO, "no pipe for trying it: %s", strerror(errno));
     fflush(NULL);
     pid_t parent = getpid(), pid = fork();
@@ -168,12 +172,13 @@ kiln_status probe_plugin(const char *name, const char *data, unsigned seconds, e
     kill(-pid, SIGKILL); /* and processes it may have started */
     while (waitpid(pid, &wait_status, 0) < 0 && errno == EINTR) continue;
     last.why.message[sizeof last.why.message - 1] = '\0';
-    return judge(&last, ended, wait_status, seconds, e);
+    return judge(&last, ended, wait_status, seconds, fatal, e);
 }
 
 /* ---- plugins that passed before ---- */
 
 enum { REMEMBERED_LIMIT = 1 << 18, LINE = 33 };
+static const char PASSED[] = "/probe", FAILED[] = "/probe-failed"; /* a line: the key; and a blank and why */
 
 digest probe_key(const struct stat *s, digest content)
 {
@@ -194,8 +199,8 @@ digest probe_key(const struct stat *s, digest content)
     return d;
 }
 
-/* Path of the list of plugins that passed, with its folder made; NULL: there is none. */
-static char *remembered_path(void)
+/* Path of the list of plugins that passed, or of those that did not, with its folder made; NULL: there is none. */
+static char *remembered_path(const char *list)
 {
     const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     str folder = {0};
@@ -207,14 +212,14 @@ static char *remembered_path(void)
         str_free(&folder);
         return NULL;
     }
-    str_append(&folder, "/probe");
+    str_append(&folder, list);
     return str_take(&folder);
 }
 
 /* Opens the list, if it belongs to the user and nobody else may write to it; otherwise -1. */
-static int open_own(int flags)
+static int open_own(const char *list, int flags)
 {
-    char *path = remembered_path();
+    char *path = remembered_path(list);
     struct stat s;
     int fd = path ? open(path, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600) : -1;
     mem_free(path);
@@ -229,7 +234,7 @@ static int open_own(int flags)
 int probe_remembered(digest key)
 {
     char hex[33], *text = mem_alloc(REMEMBERED_LIMIT + 1);
-    int fd = text ? open_own(O_RDONLY) : -1, found = 0;
+    int fd = text ? open_own(PASSED, O_RDONLY) : -1, found = 0;
     size_t have = 0;
     for (ssize_t n; fd >= 0 && have < REMEMBERED_LIMIT && (n = read(fd, text + have, REMEMBERED_LIMIT - have)) > 0;)
         have += (size_t)n;
@@ -245,7 +250,7 @@ void probe_remember(digest key)
 {
     char line[LINE + 1];
     struct stat s;
-    int fd = open_own(O_WRONLY | O_CREAT | O_APPEND);
+    int fd = open_own(PASSED, O_WRONLY | O_CREAT | O_APPEND);
     if (fd < 0) return;
     digest_hex(key, line);
     line[32] = '\n';
@@ -255,5 +260,44 @@ void probe_remember(digest key)
     }
     if (write(fd, line, LINE) != LINE && ftruncate(fd, 0) != 0) { /* the next call truncates a list with half a line */
     }
+    close(fd);
+}
+
+/* ---- plugins that did not ---- */
+
+int probe_failed(digest key, char *why, size_t capacity)
+{
+    char hex[33], *text = mem_alloc(REMEMBERED_LIMIT + 1);
+    int fd = text ? open_own(FAILED, O_RDONLY) : -1, found = 0;
+    size_t have = 0;
+    for (ssize_t n; fd >= 0 && have < REMEMBERED_LIMIT && (n = read(fd, text + have, REMEMBERED_LIMIT - have)) > 0;)
+        have += (size_t)n;
+    if (fd >= 0) close(fd);
+    if (text) text[have] = '\0';
+    digest_hex(key, hex);
+    for (char *at = text, *end; at && *at && !found && (key.lo || key.hi); at = end + (*end != '\0')) {
+        end = at + strcspn(at, "\n");
+        found = end - at > LINE && memcmp(at, hex, 32) == 0 && at[32] == ' ';
+        if (found) snprintf(why, capacity, "%.*s", (int)(end - at - LINE), at + LINE);
+    }
+    mem_free(text);
+    return found;
+}
+
+void probe_remember_failed(digest key, const char *why)
+{
+    char hex[33];
+    struct stat s;
+    str line = {0};
+    int fd = open_own(FAILED, O_WRONLY | O_CREAT | O_APPEND);
+    if (fd < 0) return;
+    str_printf(&line, "%s ", digest_hex(key, hex));
+    for (const char *p = why; *p; p++) str_char(&line, (unsigned char)*p < 0x20 ? ' ' : *p);
+    str_char(&line, '\n');
+    int room =
+        !line.failed && fstat(fd, &s) == 0 && (s.st_size + (off_t)line.len < REMEMBERED_LIMIT || ftruncate(fd, 0) == 0);
+    if (room && write(fd, str_text(&line), line.len) != (ssize_t)line.len && ftruncate(fd, 0) != 0) {
+    } /* half a line is no key */
+    str_free(&line);
     close(fd);
 }

@@ -15,13 +15,17 @@
 enum { PROBE_SECONDS = 10 };
 
 /* Loads `name` (for dlopen; `data`: its data folder or NULL) in a child process. KILN_OK: it can be loaded here.
- * Otherwise the message says what happened ("crashed with SIGSEGV in its open()"). Waits at most `seconds`. */
-kiln_status probe_plugin(const char *name, const char *data, unsigned seconds, error *e);
+ * Otherwise the message says what happened ("crashed with SIGSEGV in its open()"). Waits at most `seconds`. *fatal:
+ * it crashed, ended the process or did not come back, and was not just refused. */
+kiln_status probe_plugin(const char *name, const char *data, unsigned seconds, int *fatal, error *e);
 
-/* The key of a file that passed: device, inode, size, times, content, and the engine's version. */
+/* The key of a file: device, inode, size, times, content, and the engine's version. */
 digest probe_key(const struct stat *file, digest content);
 /* Whether a file passed before, and the note that it did. When reading or writing fails, the file is probed again. */
 int probe_remembered(digest key);
 void probe_remember(digest key);
+/* The same of files whose probe was fatal, and why. */
+int probe_failed(digest key, char *why, size_t capacity);
+void probe_remember_failed(digest key, const char *why);
 
 #endif

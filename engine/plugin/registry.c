@@ -15,7 +15,8 @@ typedef struct {
     const void *row;
     const char *name, *owner;
     uint32_t kind;
-    char *copied; /* the name, where it is the registry's own */
+    char *copied;  /* the name, where it is the registry's own */
+    void *own_row; /* the row, where it is a copy with another name */
 } entry;
 
 static struct {
@@ -28,19 +29,33 @@ enum { KIND_FAMILY = 1, KIND_SAMPLER, KIND_SCHEDULE, KIND_STORED, KIND_ABILITY, 
 static const char *owner, *owner_data;
 static char fault[512];
 
+/* Names of the current owner's that others have. */
+enum { CLASHES_MAX = 16 };
+static struct {
+    char text[300];
+    const char *name;
+} clash[CLASHES_MAX];
+static size_t n_clash;
+
 void registry_owner_set(const char *plugin, const char *data)
 {
     owner = plugin;
     owner_data = data;
     fault[0] = '\0';
+    if (plugin) n_clash = 0;
 }
 const char *registry_data(void) { return owner_data; }
 const char *registry_fault(void) { return fault; }
+const char *registry_clash(size_t i) { return i < n_clash ? clash[i].text : NULL; }
+const char *registry_clash_name(size_t i) { return i < n_clash ? clash[i].name : NULL; }
 
 size_t registry_mark(void) { return table.n; }
 void registry_rewind(size_t mark)
 {
-    while (table.n > mark) mem_free(table.row[--table.n].copied);
+    while (table.n > mark) {
+        mem_free(table.row[--table.n].copied);
+        mem_free(table.row[table.n].own_row);
+    }
 }
 
 kiln_status registry_fail(kiln_status status, const char *fmt, ...)
@@ -111,6 +126,13 @@ const char *registry_owner_of(const char *from, const char *name)
     return NULL;
 }
 
+int registry_has_rows_of(const char *owner_id)
+{
+    for (size_t k = 0; k < table.n; k++)
+        if (strcmp(table.row[k].owner, owner_id) == 0) return 1;
+    return 0;
+}
+
 const char *registry_family_owner(size_t i)
 {
     for (size_t k = 0; k < table.n; k++)
@@ -164,13 +186,57 @@ static kiln_status check_options(const kiln_sampler *s)
     return status == KILN_OK ? KILN_OK : registry_fail(status, "sampler %.128s: %s", s->name, why.message);
 }
 
+/* 1: another plugin has a row of this kind and name. */
+static int is_taken(uint32_t kind, const char *name)
+{
+    for (size_t i = 0; owner && i < table.n; i++)
+        if (table.row[i].kind == kind && strcmp(table.row[i].name, name) == 0 && table.row[i].owner != owner) {
+            if (n_clash == CLASHES_MAX) return 0;
+            snprintf(clash[n_clash].text, sizeof clash[n_clash].text, "%s '%.100s' is already registered by %.100s",
+                     kind == KIND_SAMPLER ? "sampler" : "schedule", name, table.row[i].owner);
+            clash[n_clash++].name = name;
+            return 1;
+        }
+    return 0;
+}
+
+/* A copy of the row, which starts with its size, is registered as "OWNER/NAME", which is written to its member at
+ * `name_at`. */
+static kiln_status add_as_owners(uint32_t kind, const char *what, const void *row, uint32_t known, size_t name_at,
+                                 const char *name)
+{
+    uint32_t size;
+    memcpy(&size, row, sizeof size);
+    if (size > known) size = known;
+    if (size < name_at + sizeof name) return registry_fail(KILN_ERR_INVALID, "a %s without a usable size", what);
+    size_t n = strlen(owner) + strlen(name) + 2;
+    char *own = mem_alloc(n);
+    void *copy = mem_alloc(size);
+    kiln_status status = own && copy ? KILN_OK : registry_fail(KILN_ERR_NOMEM, "out of memory");
+    if (status == KILN_OK) {
+        snprintf(own, n, "%s/%s", owner, name);
+        memcpy(copy, row, size);
+        memcpy(copy, &size, sizeof size);
+        memcpy((char *)copy + name_at, &own, sizeof own);
+        status = add(kind, what, copy, own);
+    }
+    if (status != KILN_OK) return mem_free(own), mem_free(copy), status;
+    table.row[table.n - 1].copied = own;
+    table.row[table.n - 1].own_row = copy;
+    return KILN_OK;
+}
+
 static kiln_status register_sampler(const kiln_sampler *s)
 {
     if (s && s->run && s->name) TRY(check_options(s));
+    if (s && s->run && s->name && is_taken(KIND_SAMPLER, s->name))
+        return add_as_owners(KIND_SAMPLER, "sampler", s, sizeof *s, offsetof(kiln_sampler, name), s->name);
     return add(KIND_SAMPLER, "sampler", s, s && s->run ? s->name : NULL);
 }
 static kiln_status register_schedule(const kiln_schedule *s)
 {
+    if (s && s->make && s->name && is_taken(KIND_SCHEDULE, s->name))
+        return add_as_owners(KIND_SCHEDULE, "schedule", s, sizeof *s, offsetof(kiln_schedule, name), s->name);
     return add(KIND_SCHEDULE, "schedule", s, s && s->make ? s->name : NULL);
 }
 static size_t sampler_count(void) { return count(KIND_SAMPLER); }

@@ -3,6 +3,7 @@
 
 #include "base/memory_alloc.h"
 #include "plugin/ctx.h"
+#include "plugin/supervised.h"
 #include "workflow/describe.h"
 
 #include <assert.h>
@@ -31,11 +32,45 @@ const char *batch_text(batch *b, size_t node, const char *name)
     return *text;
 }
 
+/* create() and destroy() have no kiln_ctx, so what they do is told to the process that watches here. */
+static const char *refusal(const batch *b, size_t node, const char *function)
+{
+    const graph_node *g = batch_node(b, node);
+    return supervised_refusal(g->doc->name, g->type->type, b->info[node]->plugin->id, function);
+}
+
+static int enter(const batch *b, size_t node, const char *function)
+{
+    const graph_node *g = batch_node(b, node);
+    return supervised_enter(g->doc->name, g->type->type, b->info[node]->plugin->id, function);
+}
+
+static kiln_status create(batch *b, size_t node, kiln_status *status, error *e)
+{
+    const graph_node *g = batch_node(b, node);
+    const char *why = refusal(b, node, "create");
+    if (why)
+        return error_set(e, KILN_ERR_BUG, "node '%s' (%s): plugin %s: %s", g->doc->name, g->type->type,
+                         b->info[node]->plugin->id, why);
+    int call = enter(b, node, "create");
+    *status = g->type->create(&engine_host, &b->instance[node]);
+    supervised_leave(call);
+    return KILN_OK;
+}
+
+static void destroy(const batch *b, size_t node)
+{
+    if (refusal(b, node, "destroy")) return;
+    int call = enter(b, node, "destroy");
+    batch_node(b, node)->type->destroy(b->instance[node]);
+    supervised_leave(call);
+}
+
 kiln_status batch_instance(batch *b, size_t node, void **out, error *e)
 {
     const graph_node *g = batch_node(b, node);
     kiln_status status = KILN_OK;
-    if (g->type->create && !b->instance[node]) status = g->type->create(&engine_host, &b->instance[node]);
+    if (g->type->create && !b->instance[node]) TRY(create(b, node, &status, e));
     *out = b->instance[node];
     return status == KILN_OK ? KILN_OK
                              : error_set(e, status, "node '%s' (%s) could not be made: %s", g->doc->name, g->type->type,
@@ -103,7 +138,9 @@ static kiln_status merge_rows(batch *b, error *e)
     b->instance = mem_calloc(n, sizeof *b->instance);
     b->text = mem_calloc(n, N_TEXTS * sizeof *b->text);
     b->files = mem_calloc(n, sizeof *b->files);
-    if (!b->info || !b->instance || !b->text || !b->files) return error_set(e, KILN_ERR_NOMEM, "out of memory");
+    b->n_file = arena_alloc(&b->merged.memory, n * sizeof *b->n_file);
+    if (!b->info || !b->instance || !b->text || !b->files || !b->n_file)
+        return error_set(e, KILN_ERR_NOMEM, "out of memory");
     for (size_t i = 0; i < b->n_row; i++)
         memcpy(b->info + b->merged.first[i], b->row[i].read->info, part[i]->n * sizeof *b->info);
     return KILN_OK;
@@ -126,11 +163,11 @@ void batch_close(batch *b)
     for (size_t i = 0; i < b->merged.all.n; i++) {
         const kiln_node *type = batch_node(b, i)->type;
         assert(!b->files || !b->files[i]);
-        if (b->instance && b->instance[i] && type->destroy) type->destroy(b->instance[i]);
+        if (b->instance && b->instance[i] && type->destroy) destroy(b, i);
         for (size_t k = 0; b->text && k < N_TEXTS; k++) mem_free(b->text[i * N_TEXTS + k]);
     }
     mem_free(b->instance), mem_free(b->text), mem_free(b->files);
-    b->instance = NULL, b->text = NULL, b->files = NULL, b->info = NULL;
+    b->instance = NULL, b->text = NULL, b->files = NULL, b->info = NULL, b->n_file = NULL;
     merged_free(&b->merged);
     for (size_t i = 0; i < b->n_row; i++) rows_unread(&b->row[i]);
     b->n_row = 0;

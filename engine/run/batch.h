@@ -20,10 +20,11 @@ typedef struct {
     size_t number[BATCH_ROWS]; /* of the rows, from 1; this and the next for the report */
     const char *label[BATCH_ROWS];
     merged merged;
-    const node_info **info; /* [merged.all.n], and so the next three */
+    const node_info **info; /* [merged.all.n], and so the next four */
     void **instance;        /* made at the node's first call         */
     char **text;            /* by node and kind, made when asked for  */
     file_list **files;      /* of a call while it runs (node_files.h) */
+    uint64_t *n_file;       /* how many files it has written          */
     pthread_mutex_t lock;   /* of `text` */
 } batch;
 

@@ -6,14 +6,17 @@
  * estimated, so that a budget that is too small is refused; the batches of a sweep are alike.
  */
 #include "base/file.h"
+#include "base/log.h"
 #include "base/memory_alloc.h"
 #include "base/print.h"
+#include "plugin/supervised.h"
 #include "run/dry_run.h"
 #include "run/execute.h"
 #include "run/explain.h"
 #include "run/interrupt.h"
 #include "run/memory_budget.h"
 #include "run/memory_report.h"
+#include "run/resume.h"
 #include "run/sweep_summary.h"
 
 #include <assert.h>
@@ -50,6 +53,8 @@ static kiln_status execute(driver *d, error *e)
     error first = {0};
     if (!d->executed) TRY(memory_check_budget(&d->machine, &d->batch, e));
     d->executed = 1;
+    if (supervised_again())
+        log_level_set(d->setting->quiet ? KILN_LOG_ERROR : d->setting->verbose ? KILN_LOG_INFO : KILN_LOG_WARN);
     execution x = {.machine = &d->machine,
                    .batch = &d->batch,
                    .log = &d->log,
@@ -157,7 +162,7 @@ static kiln_status drive(driver *d, error *e)
     if (is_sweep) TRY(prepare_sweep(d, e));
     TRY(rows_choose(&d->rows, is_sweep && d->wanted->again ? NULL : d->manifest, d->out, e));
     if (is_sweep) say_head(d);
-    if (d->job->drawn.len && !d->setting->quiet && d->setting->mode == JOB_RUN)
+    if (d->job->drawn.len && !d->setting->quiet && !supervised_again() && d->setting->mode == JOB_RUN)
         print_text(stderr, "kiln: random seed: %s\n", str_text(&d->job->drawn));
     if (!is_sweep && !d->rows.n_todo && !d->setting->quiet)
         print_text(stderr, "kiln: %s/%s is there; nothing was run\n", d->out, d->rows.record[0].file[0]);
@@ -165,6 +170,7 @@ static kiln_status drive(driver *d, error *e)
         .rows = &d->rows, .batch = &d->batch, .report = d->machine.report, .manifest = d->manifest, .out = d->out};
     pthread_mutex_init(&d->log.lock, NULL);
     kiln_status status = run_batches(d, e);
+    resume_summary(&d->sum->nodes);
     pthread_mutex_destroy(&d->log.lock);
     if (status == KILN_OK && d->setting->mode == JOB_DRY_RUN) dry_run_total(&d->dry, d->rows.n_todo);
     return status;

@@ -4,32 +4,56 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "plugin/output.h"
+#include "plugin/supervised.h"
 #include "run/interrupt.h"
 #include "run/node_call.h"
 #include "run/node_files.h"
+#include "run/resume.h"
 
 /* ---- what calls get ---- */
 
+/* What goes on in a node whose end was reported before a crash is not told again. */
+static int is_told(const execution *x, size_t node) { return !resume_has_ended(x->batch, node); }
+
 static void env_progress(void *self, size_t node, uint64_t done, uint64_t total, const char *what)
 {
-    report_progress(((execution *)self)->machine->report, node, done, total, what);
+    const execution *x = self;
+    if (is_told(x, node)) report_progress(x->machine->report, node, done, total, what);
 }
 
 static void env_draft(void *self, size_t node, const char *text)
 {
-    report_draft(((execution *)self)->machine->report, node, text);
+    const execution *x = self;
+    if (is_told(x, node)) report_draft(x->machine->report, node, text);
 }
 
 static void env_preview(void *self, size_t node, const uint8_t *rgb, uint32_t width, uint32_t height)
 {
-    report_preview(((execution *)self)->machine->report, node, rgb, width, height);
+    const execution *x = self;
+    if (is_told(x, node)) report_preview(x->machine->report, node, rgb, width, height);
+}
+
+static void env_naming(void *self, size_t node, const char *folder, uint64_t inode)
+{
+    resume_naming(((execution *)self)->batch, node, folder, inode);
 }
 
 static void env_file(void *self, size_t node, const char *path)
 {
     execution *x = self;
+    atomic_uint *said = resume_named(x->batch, node, path);
     row_log_file(x->log, node, path);
-    report_file(x->machine->report, node, path);
+    report_file(x->machine->report, node, path, said);
+}
+
+static const char *env_written(void *self, size_t node)
+{
+    execution *x = self;
+    atomic_uint *said = NULL;
+    const char *path = resume_next_file(x->batch, node, &said);
+    if (path && said) row_log_file(x->log, node, path), report_file(x->machine->report, node, path, said);
+    if (path && !said) env_file(self, node, path);
+    return path;
 }
 
 static const char *env_text(void *self, size_t node, const char *name)
@@ -78,6 +102,9 @@ static kiln_status env_unchanged(void *self, size_t node, error *e)
 
 static uint64_t env_wanted(void *self, size_t node) { return batch_node(((execution *)self)->batch, node)->used; }
 
+/* One node at a time: to see which one ends the process, or leaves threads. */
+static int runs_alone(const execution *x) { return (supervision && supervision->alone) || x->setting->validate; }
+
 static call_environment environment(execution *x, output_folder *output)
 {
     return (call_environment){.runtime = x->machine->runtime,
@@ -90,6 +117,8 @@ static call_environment environment(execution *x, output_folder *output)
                               .preview = env_preview,
                               .preview_every = x->setting->preview_every,
                               .file = env_file,
+                              .naming = env_naming,
+                              .written = env_written,
                               .text = env_text,
                               .state_load = env_state_load,
                               .state_due = env_state_due,
@@ -100,6 +129,7 @@ static call_environment environment(execution *x, output_folder *output)
                               .unchanged = env_unchanged,
                               .wanted = env_wanted,
                               .arg = x,
+                              .alone = runs_alone(x),
                               .validate = x->setting->validate};
 }
 
@@ -147,6 +177,7 @@ static kiln_status call(void *self, size_t i, const void *params, kiln_value *co
     execution *x = self;
     report *to = x->machine->report;
     const graph_node *g = batch_node(x->batch, i);
+    TRY(resume_failure(x->batch, i, e));
     int may_keep = x->loaders && g->cacheable && !is_output(g) && !g->mapped, fetched;
     if (may_keep && loader_cache_take(x->loaders, g, out)) return report_note(to, i, "kept from earlier rows"), KILN_OK;
     pending_call c = {.x = x, .node = i, .params = params, .in = in};
@@ -180,17 +211,26 @@ static kiln_status wants(void *self, size_t i, const void *params, kiln_value *c
 static void on_event(void *self, const run_event *ev)
 {
     execution *x = self;
-    report_event(x->machine->report, ev);
+    run_event shown = resume_event(x->batch, ev);
+    report_event(x->machine->report, &shown);
     row_log_event(x->log, ev);
 }
 
 /* ---- the store ---- */
 
-static int known(void *self, size_t i) { return result_cache_known(((execution *)self)->machine->result_cache, i); }
+static int known(void *self, size_t i)
+{
+    const execution *x = self;
+    return result_cache_known(x->machine->result_cache, i) || resume_has_written(x->batch, i);
+}
+
 static int taken(void *self, size_t i) { return result_cache_taken(((execution *)self)->machine->result_cache, i); }
 static kiln_status fetch(void *self, size_t i, kiln_value **out, error *e)
 {
-    return result_cache_fetch(((execution *)self)->machine->result_cache, i, out, e);
+    const execution *x = self;
+    if (!resume_has_written(x->batch, i)) return result_cache_fetch(x->machine->result_cache, i, out, e);
+    resume_take_files(x->log, i);
+    return KILN_OK;
 }
 
 /* -o FILE: nodes that cannot write such a file say so before the others compute what it is made of. */
@@ -218,7 +258,7 @@ kiln_status execute_batch(execution *x, run_summary *summary, error *e)
                        .item = item,
                        .items = items,
                        .wants = wants};
-    run_setting setting = {.workers = x->setting->jobs,
+    run_setting setting = {.workers = runs_alone(x) ? 1 : x->setting->jobs,
                            .fail_fast = x->setting->fail_fast,
                            .cancel = &interrupted,
                            .part_of = x->batch->merged.part_of};

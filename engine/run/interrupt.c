@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/terminal.h"
 #include "base/unfinished.h"
+#include "plugin/supervised.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -28,12 +29,14 @@ static void on_signal(int signal)
     int kept = errno;
     int64_t now = milliseconds(), first = 0;
     (void)signal;
+    if (supervision) atomic_fetch_add(&supervision->asked, 1);
     if (atomic_compare_exchange_strong(&asked, &first, now)) {
         atomic_store(&interrupted, 1);
         if (moves && write(STDERR_FILENO, clears, sizeof clears - 1) < 0) errno = kept;
         if (on_terminal && write(STDERR_FILENO, says, sizeof says - 1) < 0) errno = kept;
     } else if (now - first > SAME_REQUEST_MS) {
         unfinished_remove();
+        if (supervision) atomic_store(&supervision->ended_at_once, 1);
         _exit(INTERRUPTED_STATUS);
     }
     errno = kept;

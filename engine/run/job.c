@@ -7,6 +7,7 @@
 #include "base/print.h"
 #include "plugin/abilities.h"
 #include "plugin/ctx.h"
+#include "plugin/supervised.h"
 #include "run/reading.h"
 #include "weights/set.h"
 #include "weights/weights.h"
@@ -52,8 +53,8 @@ static const char *view_file(void *self, arena *a, const char *from, const char 
 
 static const char *plugin_of(void *self, const kiln_node *t)
 {
-    const node_info *n = catalog_find(((job *)self)->catalog, t->type);
-    return n ? n->plugin->id : "?";
+    const plugin_info *p = catalog_plugin_of(((job *)self)->catalog, t);
+    return p ? p->id : "?";
 }
 
 static kiln_status view_wants(void *self, const char *node, const kiln_node *t, const void *params, uint64_t *inputs,
@@ -234,7 +235,24 @@ static void warn_of_refused(const catalog *c)
     for (size_t i = 0; i < catalog_plugins(c); i++) {
         const plugin_info *p = catalog_plugin(c, i);
         if (!p->table && !p->shadowed) log_warn("%s was not loaded: %s", p->path, p->why);
+        for (size_t k = 0; k < p->n_clash; k++) log_warn("%s", p->clash[k]);
     }
+}
+
+/* ---- for the process that watches ---- */
+
+static int is_foreign(const plugin_info *p) { return p && p->table && !p->trusted; }
+
+/* A node of the workflow is such a plugin's, or it has registered something: a sampler, a family, a type. */
+static int foreign_takes_part(const job *j)
+{
+    const reading *r = &j->first;
+    for (size_t i = 0; r->info && i < r->w.n; i++)
+        if (r->info[i] && is_foreign(r->info[i]->plugin)) return 1;
+    for (size_t i = 0; i < catalog_plugins(j->catalog); i++)
+        if (is_foreign(catalog_plugin(j->catalog, i)) && registry_has_rows_of(catalog_plugin(j->catalog, i)->id))
+            return 1;
+    return 0;
 }
 
 static kiln_status open_source(job *j, const job_source *s, error *e)
@@ -242,16 +260,21 @@ static kiln_status open_source(job *j, const job_source *s, error *e)
     j->line = s->line, j->line_arg = s->arg;
     j->catalog = s->catalog, j->keeps_catalog = s->catalog != NULL;
     if (!j->catalog && !(j->catalog = catalog_open(s->plugins, e))) return e->status;
-    if (!s->catalog) warn_of_refused(j->catalog);
+    if (!s->catalog && !supervised_again()) warn_of_refused(j->catalog);
+    if (supervision && !catalog_has_foreign(j->catalog)) atomic_store(&supervision->unwatched, 1);
+    if (supervision) j->entropy = supervision->entropy;
     if (!(j->path = arena_strdup(&j->memory, s->path))) return error_set(e, KILN_ERR_NOMEM, "out of memory");
     j->set = s->set, j->n_set = s->n_set, j->unchecked = s->unchecked, j->thorough = s->thorough;
     TRY(file_roots_find(&j->roots, &j->memory, s->path, s->models, s->input, e));
     TRY(read_text(j, s->path, e));
-    return job_read(j, s->set, s->n_set, &j->first, e);
+    TRY(job_read(j, s->set, s->n_set, &j->first, e));
+    if (supervision) atomic_store(&supervision->takes_part, foreign_takes_part(j));
+    return KILN_OK;
 }
 
 void job_line(const job *j, const char *text, int is_warning)
 {
+    if (is_warning && supervised_again()) return; /* it was said */
     if (j->line)
         j->line(j->line_arg, text, is_warning);
     else

@@ -5,7 +5,9 @@
 #include "base/descriptors.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/memory_guard.h"
 #include "plugin/abilities.h"
+#include "plugin/supervised.h"
 #include "run/index_files.h"
 #include "run/interrupt.h"
 #include "run/memory_budget.h"
@@ -17,7 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { DESCRIPTORS_OF_A_RUN = 12 };
+enum { DESCRIPTORS_OF_A_RUN = 12, UNTOUCHED = 0xff /* a NaN of every type */ };
 
 residency *machine_residency(const machine *m) { return runtime_residency(m->runtime); }
 budget *machine_budget(const machine *m) { return residency_budget(machine_residency(m)); }
@@ -133,6 +135,8 @@ static kiln_status open_result_cache(machine *m, const job_setting *s, error *e)
                               .cancelled = interrupt_asked,
                               .waiting = note_waiting,
                               .arg = m};
+    if (s->mode == JOB_RUN && supervision && supervision->store[0] && atomic_load(&supervision->takes_part))
+        k.folder = supervision->store, k.off = 0, k.short_lived = 1;
     TRY(result_cache_open(&k, &m->result_cache, e));
     key_setting keys = machine_keys(m);
     char rates[256];
@@ -156,12 +160,14 @@ kiln_status machine_open(machine *m, const job *j, const job_setting *s, error *
                                               .arg = s->arg},
                             e);
     if (!m->report) return e->status;
+    if (runs && s->validate) mem_guard(1, UNTOUCHED);
     TRY(open_runtime(m, s, e));
     return open_result_cache(m, s, e);
 }
 
 void machine_close(machine *m)
 {
+    mem_guard(0, 0);
     result_cache_close(m->result_cache);
     memory_count_values(NULL);
     runtime_free(m->runtime);

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { MANIFEST_BYTES_MAX = 1 << 30 };
@@ -164,6 +165,12 @@ const char *const *manifest_find(const manifest *m, digest key, const char *out,
         if (!exists_in(out, x->file[i])) return NULL;
     *n = x->n_file;
     return x->file;
+}
+
+uint64_t manifest_bytes(const manifest *m)
+{
+    struct stat s;
+    return m && fstat(m->fd, &s) == 0 ? (uint64_t)s.st_size : 0;
 }
 
 kiln_status manifest_add(manifest *m, const str *line, error *e)

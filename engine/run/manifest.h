@@ -23,6 +23,7 @@ const char *const *manifest_find(const manifest *m, digest key, const char *out,
 /* Appends one line (without its end). On disk after at most a few seconds; a killed process loses nothing that was
  * added. */
 kiln_status manifest_add(manifest *m, const str *line, error *e);
+uint64_t manifest_bytes(const manifest *m);        /* how large the file is */
 kiln_status manifest_close(manifest *m, error *e); /* fsync */
 
 #endif

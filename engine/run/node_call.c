@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "run/interrupt.h"
+#include "run/resume.h"
 
 enum { TRIES_MAX = 8, WAIT_SECONDS = 2, POLL_NS = 2000000 };
 
@@ -11,6 +12,7 @@ static kiln_status call_once(batch *b, const call_environment *env, size_t i, co
 {
     const graph_node *g = batch_node(b, i);
     void *instance;
+    resume_place(b, i);
     TRY(batch_instance(b, i, &instance, e));
     return ctx_call(env, i, g->doc->name, b->info[i]->plugin->id, g->type, instance, params, in, out, e);
 }

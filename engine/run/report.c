@@ -7,6 +7,7 @@
 #include "base/print.h"
 #include "base/str.h"
 #include "base/terminal.h"
+#include "plugin/supervised.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -19,6 +20,7 @@
 enum { BAR_CELLS = 20, SKIPPED_SHOWN = 8, FORMAT_SIZE = 400 /* of a line before its names are in it */ };
 #define LINE_EVERY 3.0 /* seconds between plain progress lines of one node */
 #define DRAW_EVERY 0.08
+enum { TRACE_HEAD = sizeof "{\"traceEvents\": [\n" - 1 };
 
 struct report {
     const workflow *w;
@@ -95,7 +97,8 @@ static void trace_item(report *r, const char *name, const char *category, double
         str_char(&s, '}');
     }
     str_char(&s, '}');
-    if (print_raw(r->trace, str_text(&s)) != 0 && !r->trace_lost) r->trace_lost = errno;
+    int lost = print_raw(r->trace, str_text(&s)) != 0 || (supervision && print_flush(r->trace) != 0);
+    if (lost && !r->trace_lost) r->trace_lost = errno;
     str_free(&s);
 }
 
@@ -221,10 +224,11 @@ static void say_skipped(report *r)
 
 /* ---- public ---- */
 
+/* A run that begins again after a crash goes on in its files. */
 static FILE *open_file(const char *path, error *e)
 {
     if (strcmp(path, "-") == 0) return stdout;
-    FILE *f = fopen(path, "w");
+    FILE *f = fopen(path, supervised_again() ? "a" : "w");
     if (!f) error_set(e, KILN_ERR_IO, "%s: cannot write: %s", path, strerror(errno));
     return f;
 }
@@ -241,7 +245,7 @@ report *report_open(const report_setting *s, error *e)
                   .events_path = s->events,
                   .trace_path = s->trace,
                   .bar = !s->quiet && terminal_moves(),
-                  .start = clock_seconds()};
+                  .start = supervision ? supervision->began : clock_seconds()};
     pthread_mutex_init(&r->lock, NULL);
     r->node_start = mem_calloc(s->workflow->n + 1, sizeof *r->node_start);
     r->node_line = mem_calloc(s->workflow->n + 1, sizeof *r->node_line);
@@ -253,7 +257,8 @@ report *report_open(const report_setting *s, error *e)
         report_close(r, NULL, NULL, NULL);
         return NULL;
     }
-    if (r->trace) print_raw(r->trace, "{\"traceEvents\": [\n");
+    if (supervised_again()) return r->trace_items = r->trace && ftell(r->trace) > TRACE_HEAD, r;
+    if (r->trace) print_raw(r->trace, "{\"traceEvents\": [\n"), print_flush(r->trace);
     str fields = {0};
     json_text(&fields, "workflow", s->workflow->doc->path);
     emit(r, "run_start", &fields);
@@ -308,7 +313,7 @@ void report_row(report *r, size_t part, const row_end *end)
 static kiln_status close_file(FILE *f, const char *path, int lost, error *e)
 {
     if (!f) return KILN_OK;
-    if (fflush(f) != 0 && !lost) lost = errno;
+    if (print_flush(f) != 0 && !lost) lost = errno;
     if (f != stdout && fclose(f) != 0 && !lost) lost = errno;
     return lost == 0 || lost == EPIPE ? KILN_OK
                                       : error_set(e, KILN_ERR_IO, "%s: cannot write: %s",
@@ -376,10 +381,16 @@ static void report_item(report *r, const run_event *ev)
     pthread_mutex_unlock(&r->lock);
 }
 
+static int was_said(const atomic_uint *said, unsigned what) { return said && (atomic_load(said) & what) == what; }
+static void mark_said(atomic_uint *said, unsigned what)
+{
+    if (said) atomic_fetch_or(said, what);
+}
+
 void report_event(report *r, const run_event *ev)
 {
     if (ev->item) {
-        report_item(r, ev);
+        if (!was_said(ev->said, SAID_ALL)) report_item(r, ev), mark_said(ev->said, SAID_ALL);
         return;
     }
     static const char *const name[] = {"node_start", "node_done",   "node_done",
@@ -389,15 +400,22 @@ void report_event(report *r, const run_event *ev)
     pthread_mutex_lock(&r->lock);
     r->done = ev->done;
     r->total = ev->total;
-    event_fields(r, ev, &fields);
-    emit(r, name[ev->kind], &fields);
+    if (ev->kind == RUN_NODE_START) r->node_start[ev->node] = r->node_line[ev->node] = clock_seconds();
+    if (!was_said(ev->said, SAID_EVENT)) {
+        event_fields(r, ev, &fields);
+        emit(r, name[ev->kind], &fields);
+        mark_said(ev->said, SAID_EVENT);
+    }
+    if (was_said(ev->said, SAID_LINE)) {
+        pthread_mutex_unlock(&r->lock);
+        return;
+    }
     const char *n = name_of(r, ev->node), *t = type_of(r, ev->node);
     char row[256] = "";
     if (r->rows.total)
         snprintf(row, sizeof row, "row %zu (%.200s): ", r->rows.number[r->rows.part_of[ev->node]],
                  r->rows.label[r->rows.part_of[ev->node]]);
     int lines = !r->quiet && (r->verbose || (!r->rows.total && !r->bar)); /* a sweep has a line a row */
-    if (ev->kind == RUN_NODE_START) r->node_start[ev->node] = r->node_line[ev->node] = clock_seconds();
     if (ev->kind == RUN_NODE_DONE) trace_item(r, n, "node", r->node_start[ev->node], ev->seconds, 1, t);
     if (ev->kind == RUN_NODE_FAILED && ev->failure->status != KILN_CANCELLED)
         say(r, "kiln: error: %s%s", row, ev->failure->message);
@@ -412,6 +430,7 @@ void report_event(report *r, const run_event *ev)
         say(r, "[%zu/%zu] %s%s (%s) from the cache", ev->done, ev->total, row, n, t);
     if (!r->quiet && ev->kind == RUN_NODE_SHARED && r->verbose)
         say(r, "[%zu/%zu] %s%s (%s) same as another node", ev->done, ev->total, row, n, t);
+    mark_said(ev->said, SAID_LINE);
     pthread_mutex_unlock(&r->lock);
 }
 
@@ -490,16 +509,22 @@ void report_link(report *r, size_t node, const device_traffic *moved)
     pthread_mutex_unlock(&r->lock);
 }
 
-void report_file(report *r, size_t node, const char *path)
+void report_file(report *r, size_t node, const char *path, atomic_uint *said)
 {
     str fields = {0};
     pthread_mutex_lock(&r->lock);
-    node_fields(r, &fields, node);
-    json_text(&fields, "path", path);
-    emit(r, "file", &fields);
+    if (!was_said(said, SAID_EVENT)) {
+        node_fields(r, &fields, node);
+        json_text(&fields, "path", path);
+        emit(r, "file", &fields);
+        mark_said(said, SAID_EVENT);
+    }
     clear_bar(r);
-    if (r->events != stdout) print_text(stdout, "%s\n", path); /* results, so also when quiet */
-    print_flush(stdout);
+    if (!was_said(said, SAID_LINE)) {
+        if (r->events != stdout) print_text(stdout, "%s\n", path); /* results, so also when quiet */
+        print_flush(stdout);
+        mark_said(said, SAID_LINE);
+    }
     pthread_mutex_unlock(&r->lock);
 }
 

@@ -47,8 +47,11 @@ kiln_status result_cache_open(const result_cache_setting *setting, result_cache 
     const char *given = getenv("KILN_CACHE");
     *out = NULL;
     if (setting->off || (!setting->folder && given && strcmp(given, "off") == 0)) return KILN_OK;
-    store *s =
-        store_open(&(store_setting){.folder = setting->folder, .limit = setting->limit, .types = setting->types}, &why);
+    store *s = store_open(&(store_setting){.folder = setting->folder,
+                                           .limit = setting->limit,
+                                           .types = setting->types,
+                                           .short_lived = setting->short_lived},
+                          &why);
     if (!s) {
         log_warn("%s. The run goes on, and its results are not kept", why.message);
         return KILN_OK;

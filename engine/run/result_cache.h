@@ -18,6 +18,7 @@ typedef struct {
     const char *folder;   /* --cache; NULL: store_default_folder                                            */
     uint64_t limit;       /* --cache-size in bytes; 0: the store's default                                   */
     double state_seconds; /* --save-state: between two states of one call; 0: 30; negative: none              */
+    int short_lived;      /* store_setting.short_lived                                                       */
     int off;              /* --no-cache                                                                      */
     const codec_types *types;
     int (*cancelled)(void *);                /* asked while another process is waited for */

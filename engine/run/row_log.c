@@ -5,6 +5,7 @@
 #include "base/str.h"
 #include "param/param_text.h"
 #include "run/interrupt.h"
+#include "run/resume.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -100,6 +101,7 @@ static kiln_status write_row(row_log *l, const open_row *row, const row_record *
     put_text(&s, "time", when);
     if (record->message) put_text(&s, "error", record->message);
     str_char(&s, '}');
+    resume_row_line(row->row, manifest_bytes(l->manifest), s.len + 1, row->failed);
     kiln_status status = manifest_add(l->manifest, &s, e);
     str_free(&s);
     return status;
@@ -115,6 +117,7 @@ static void row_finished(row_log *l, uint32_t part)
     pthread_mutex_lock(&l->lock);
     if (l->manifest && l->trouble.status == KILN_OK) write_row(l, row, record, &l->trouble);
     pthread_mutex_unlock(&l->lock);
+    if (l->rows->is_sweep) resume_row_end(row->row, record, row->failed);
     record->state = row->failed ? ROW_FAILED : ROW_DONE;
     *(row->failed ? &l->rows->sum->failed : &l->rows->sum->done) += 1;
     if (l->rows->is_sweep)

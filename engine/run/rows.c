@@ -7,6 +7,7 @@
 #include "base/memory_alloc.h"
 #include "run/interrupt.h"
 #include "run/existing.h"
+#include "run/resume.h"
 #include "run/row_faults.h"
 
 #include <assert.h>
@@ -253,8 +254,10 @@ static kiln_status find_single(row_set *r, error *e)
 kiln_status rows_choose(row_set *r, const manifest *m, const char *out, error *e)
 {
     if (r->skip_in && !r->is_sweep) TRY(find_single(r, e));
+    TRY(resume_rows(r, m, out, e));
     for (size_t i = 0; i < r->plan.n_row; i++) {
         size_t n = 0;
+        if (r->record[i].state != ROW_LEFT) continue;
         if (r->record[i].exists) {
             r->record[i].state = ROW_BEFORE;
             r->sum->before++;

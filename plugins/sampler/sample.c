@@ -489,6 +489,12 @@ kiln_status sample_run(kiln_session *s)
         if (status == KILN_OK) status = s->row->run(&s->api);
     }
     state_finish(s, status);
+    if (status == KILN_OK && !s->asked && !s->api.first)
+        return c->host->fail(
+            c->ctx, KILN_ERR_BUG,
+            "the sampler '%.100s' returned without one call of denoise(), so nothing was sampled; it has to "
+            "go through the %zu steps",
+            s->row->name, s->job->n);
     return status;
 }
 

@@ -139,6 +139,7 @@ static int is_whole(const kiln_session *s, const kiln_latent *x)
 static kiln_status session_denoise(const kiln_sampling *api, const kiln_latent *x, double sigma, kiln_latent *out)
 {
     kiln_session *s = session_of(api);
+    s->asked = 1;
     TRY(s->space.failed);
     if (!is_whole(s, x) || !is_whole(s, out))
         return s->call->host->fail(s->call->ctx, KILN_ERR_BUG,

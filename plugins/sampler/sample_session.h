@@ -50,6 +50,7 @@ struct kiln_session {
     const kiln_store_api *store; /* NULL: no state is kept                                     */
     preview shown;
     kiln_value *state; /* of the last step, until it is saved                        */
+    int asked;         /* the sampler has called denoise()                                   */
     int misfit;        /* the state taken up does not have what the sampler asks for */
 };
 

@@ -62,7 +62,7 @@ printf '%s\n' "${COMPREPLY[@]}"
 B
 of_bash() { (cd "$work/place" && bash "$work/ask.bash" "$kiln" "$@" 2>/dev/null | LC_ALL=C sort | paste -sd' '); }
 same bash_commands "$(of_bash kiln ch)" "check check-plugin"
-same bash_options "$(of_bash kiln run --sa)" "--save-state"
+same bash_options "$(of_bash kiln run --sav)" "--save-state"
 same bash_options_of_another "$(of_bash kiln cache --so)" "--sort"
 same bash_words_of_an_option "$(of_bash kiln run flow.yaml --precision f)" "f16 f32"
 same bash_after_an_equals_sign "$(of_bash kiln run flow.yaml --precision = b)" "bf16"
@@ -84,7 +84,7 @@ same bash_another_setting_before_it "$(of_bash kiln run --models "$PWD" --set se
 same bash_a_file_with_blanks "$(of_bash kiln run "'set me.yaml'" --set pro)" "prompt="
 same bash_a_text_may_be_a_file "$(of_bash kiln run t2i.yaml --set prompt = fl)" "flow.yaml"
 same bash_settings_of_no_workflow "$(of_bash kiln run nowhere.yaml --set pro)" ""
-same bash_options_go_on "$(of_bash kiln run t2i.yaml --set seed = 3 --sa)" "--save-state"
+same bash_options_go_on "$(of_bash kiln run t2i.yaml --set seed = 3 --sav)" "--save-state"
 same bash_manual "$(of_bash kiln manual qu)" "quantize"
 if command -v python3 >/dev/null; then
     # What a person sees who presses the tab key.
@@ -133,7 +133,7 @@ print -r -- "$line" | tr -d '\r' | grep -o 'HIT:[^ ]*' | sed 's/HIT://' | LC_ALL
 Z
     of_zsh() { timeout 60 zsh -f "$work/ask.zsh" "$work/fpath" "$work/place" "$1" | sed 's/ $//'; }
     same zsh_commands "$(of_zsh 'kiln chec')" "check check-plugin"
-    same zsh_options "$(of_zsh 'kiln run --sa')" "--save-state"
+    same zsh_options "$(of_zsh 'kiln run --sav')" "--save-state"
     same zsh_words_of_an_option "$(of_zsh 'kiln run flow.yaml --precision f')" "f16 f32"
     same zsh_files "$(of_zsh 'kiln run f')" "flow.yaml"
     same zsh_settings "$(of_zsh 'kiln run t2i.yaml --set pro')" "prompt"
@@ -150,7 +150,7 @@ if command -v fish >/dev/null; then
     check fish_reads_it fish --no-execute "$HOME/.config/fish/completions/kiln.fish"
     of_fish() { (cd "$work/place" && fish -c "complete -C '$1'" 2>&1 | cut -f1 | LC_ALL=C sort | paste -sd' '); }
     same fish_commands "$(of_fish 'kiln chec')" "check check-plugin"
-    same fish_options "$(of_fish 'kiln run --sa')" "--save-state"
+    same fish_options "$(of_fish 'kiln run --sav')" "--save-state"
     same fish_words_of_an_option "$(of_fish 'kiln run flow.yaml --precision f')" "f16 f32"
     same fish_files "$(of_fish 'kiln run fl')" "flow.yaml"
     same fish_settings "$(of_fish 'kiln run t2i.yaml --set pro')" "prompt="

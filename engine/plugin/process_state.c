@@ -1,0 +1,271 @@
+/* process_state.c - see process_state.h. */
+#include "plugin/process_state.h"
+
+#include "base/log.h"
+#include "base/print.h"
+#include "plugin/crash_report.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { PLUGINS_MAX = 256, SPARE_FROM = 64, THREAD_WAITS = 50 };
+
+static const char *watched[PLUGINS_MAX];
+static size_t n_watched;
+static atomic_int said_output[PLUGINS_MAX];
+static int home = -1;              /* the working folder */
+static int stream[STREAMS];        /* copies of descriptors 0 to 2 */
+static atomic_uint running;        /* calls that are looked at */
+static int printed = -1;           /* the file in memory; -1: standard output is everybody's */
+static _Atomic off_t printed_seen; /* of what was written there */
+
+static const int signals[WATCHED_SIGNALS] = {SIGINT, SIGTERM, SIGHUP,  SIGSEGV, SIGBUS, SIGFPE,
+                                             SIGILL, SIGABRT, SIGPIPE, SIGXFSZ, SIGCHLD};
+
+static const int limits[WATCHED_LIMITS] = {RLIMIT_NOFILE, RLIMIT_FSIZE, RLIMIT_AS, RLIMIT_DATA, RLIMIT_CPU};
+
+void process_state_watch(const char *plugin)
+{
+    if (n_watched == PLUGINS_MAX) return;
+    if (home < 0) {
+        home = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        for (int i = 0; i < STREAMS; i++) stream[i] = fcntl(i, F_DUPFD_CLOEXEC, SPARE_FROM);
+    }
+    watched[n_watched++] = plugin;
+}
+
+void process_state_forget(void)
+{
+    if (home >= 0) close(home);
+    for (int i = 0; n_watched && i < STREAMS; i++)
+        if (stream[i] >= 0) close(stream[i]);
+    home = -1;
+    n_watched = 0;
+}
+
+void process_state_keep_output(void)
+{
+    if (printed >= 0 || print_own_output() < 0) return;
+    printed = memfd_create("standard output of plugins", MFD_CLOEXEC);
+    if (printed >= 0) dup2(printed, STDOUT_FILENO);
+}
+
+static size_t index_of(const char *plugin)
+{
+    for (size_t i = 0; plugin && i < n_watched; i++)
+        if (strcmp(watched[i], plugin) == 0) return i;
+    return PLUGINS_MAX;
+}
+
+static int is_watched(const char *plugin) { return index_of(plugin) < PLUGINS_MAX; }
+
+/* As umask(2) tells it only while it changes it. */
+static mode_t current_umask(void)
+{
+    char text[1024];
+    int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, text, sizeof text - 1) : -1;
+    if (fd >= 0) close(fd);
+    text[n > 0 ? n : 0] = '\0';
+    const char *at = strstr(text, "\nUmask:");
+    return at ? (mode_t)strtoul(at + 7, NULL, 8) : (mode_t)-1;
+}
+
+static size_t threads(void)
+{
+    size_t n = 0;
+    DIR *d = opendir("/proc/self/task");
+    for (struct dirent *x; d && (x = readdir(d));) n += x->d_name[0] != '.';
+    if (d) closedir(d);
+    return n;
+}
+
+void process_state_take(process_state *s, const char *plugin, int count_threads)
+{
+    s->watched = is_watched(plugin);
+    if (!s->watched) return;
+    s->alone = atomic_fetch_add(&running, 1) == 0;
+    pthread_sigmask(SIG_BLOCK, NULL, &s->mask);
+    for (int i = 0; i < WATCHED_SIGNALS; i++) sigaction(signals[i], NULL, &s->action[i]);
+    if (stat(".", &s->folder) != 0) s->folder.st_ino = 0;
+    for (int i = 0; i < STREAMS; i++)
+        if (fstat(i, &s->stream[i]) != 0) s->stream[i].st_ino = 0;
+    for (int i = 0; i < WATCHED_LIMITS; i++) getrlimit(limits[i], &s->limit[i]);
+    s->umask = current_umask();
+    const char *locale = setlocale(LC_ALL, NULL);
+    snprintf(s->locale, sizeof s->locale, "%s", locale ? locale : "C");
+    s->threads = count_threads ? threads() : 0;
+}
+
+typedef struct {
+    const process_state *s;
+    const char *node, *type, *plugin;
+} blame;
+
+__attribute__((format(printf, 2, 3))) static void say(const blame *b, const char *fmt, ...)
+{
+    char what[600];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(what, sizeof what, fmt, args);
+    va_end(args);
+    log_warn("node '%s' (%s) of plugin %s%s %s", b->node, b->type, b->plugin,
+             b->s->alone ? "" : ", or one that ran beside it,", what);
+}
+
+static void compare_signals(const blame *b)
+{
+    sigset_t mask;
+    pthread_sigmask(SIG_BLOCK, NULL, &mask);
+    int same = 1;
+    for (int i = 1; i < SIGRTMIN; i++) same &= sigismember(&mask, i) == sigismember(&b->s->mask, i);
+    if (!same) {
+        pthread_sigmask(SIG_SETMASK, &b->s->mask, NULL);
+        say(b, "changed the signal mask of its thread; it was put back. Block signals in threads of your own alone");
+    }
+    for (int i = 0; i < WATCHED_SIGNALS; i++) {
+        struct sigaction now;
+        if (sigaction(signals[i], NULL, &now) != 0 || now.sa_handler == b->s->action[i].sa_handler) continue;
+        if (b->s->action[i].sa_flags & (int)SA_RESETHAND) continue;
+        sigaction(signals[i], &b->s->action[i], NULL);
+        say(b, "changed what SIG%s does; it was put back. A plugin handles no signals", sigabbrev_np(signals[i]));
+    }
+}
+
+static int same_file(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+static void compare_folder(const blame *b)
+{
+    struct stat now;
+    if (!b->s->folder.st_ino || (stat(".", &now) == 0 && same_file(&now, &b->s->folder))) return;
+    int back = home >= 0 && fchdir(home) == 0;
+    say(b, "changed the working folder of the process; it was %sput back. Open files by their path, or with openat()",
+        back ? "" : "not ");
+}
+
+static void compare_streams(const blame *b)
+{
+    static const char *const name[STREAMS] = {"standard input", "standard output", "standard error"};
+    for (int i = 0; i < STREAMS; i++) {
+        struct stat now;
+        if (!b->s->stream[i].st_ino || (fstat(i, &now) == 0 && same_file(&now, &b->s->stream[i]))) continue;
+        int from = i == STDOUT_FILENO && printed >= 0 ? printed : stream[i];
+        if (from >= 0) dup2(from, i);
+        say(b, "closed or replaced %s (descriptor %d); it was put back. Close only what you have opened", name[i], i);
+    }
+}
+
+static void compare_limits(const blame *b)
+{
+    static const char *const name[WATCHED_LIMITS] = {"open files", "the size of files", "address space", "data",
+                                                     "processor time"};
+    for (int i = 0; i < WATCHED_LIMITS; i++) {
+        struct rlimit now;
+        if (getrlimit(limits[i], &now) != 0 || now.rlim_cur == b->s->limit[i].rlim_cur) continue;
+        int back = setrlimit(limits[i], &b->s->limit[i]) == 0 ||
+                   setrlimit(limits[i], &(struct rlimit){b->s->limit[i].rlim_cur, now.rlim_max}) == 0;
+        if (!back) crash_report_give_up("lowered a limit of the process for good");
+        say(b, "changed the limit on %s; it was %sput back", name[i], back ? "" : "not ");
+    }
+}
+
+/* Copies that nobody but this file has: who closes them closes what is others' too, and no one can open those again. */
+static void compare_descriptors(const blame *b)
+{
+    int closed = home >= 0 && fcntl(home, F_GETFD) < 0;
+    for (int i = 0; i < STREAMS; i++) closed |= stream[i] >= 0 && fcntl(stream[i], F_GETFD) < 0;
+    if (!closed) return;
+    crash_report_give_up("closed descriptors that it had not opened");
+    home = -1;
+    for (int i = 0; i < STREAMS; i++) stream[i] = -1;
+    say(b, "closed descriptors that it had not opened; close only your own");
+}
+
+static void compare_numbers(const blame *b)
+{
+    mode_t mask = current_umask();
+    if (mask != b->s->umask && b->s->umask != (mode_t)-1) {
+        umask(b->s->umask);
+        say(b, "changed the umask from %03o to %03o; it was put back. Use fchmod() on the file", b->s->umask, mask);
+    }
+    const char *locale = setlocale(LC_ALL, NULL);
+    if (locale && strcmp(locale, b->s->locale) != 0) {
+        say(b,
+            "changed the locale to %.100s; it was put back. Numbers in files would get commas: use newlocale() and "
+            "uselocale() in threads of your own",
+            locale);
+        setlocale(LC_ALL, b->s->locale);
+    }
+}
+
+static void print_lines(char *text, size_t n)
+{
+    for (char *end; n > 0; n -= (size_t)(end - text), text = end) {
+        end = memchr(text, '\n', n);
+        size_t length = end ? (size_t)(end - text) : n;
+        print_text(stderr, "%.*s\n", (int)length, text);
+        end = text + length + (end != NULL);
+    }
+}
+
+/* What was written to standard output since the last look goes to standard error; said once a plugin. b NULL: of no
+ * call. */
+static void compare_output(const blame *b)
+{
+    struct stat now;
+    char text[4096];
+    if (printed < 0) return;
+    fflush(stdout);
+    off_t seen = atomic_load(&printed_seen);
+    if (fstat(printed, &now) != 0 || now.st_size <= seen ||
+        !atomic_compare_exchange_strong(&printed_seen, &seen, now.st_size))
+        return;
+    size_t which = b ? index_of(b->plugin) : PLUGINS_MAX;
+    if (which < PLUGINS_MAX && !atomic_exchange(&said_output[which], 1))
+        say(b, "wrote to standard output, which is for the paths of results; what it writes goes to standard error "
+               "instead. Use "
+               "host->log()");
+    for (ssize_t n; seen < now.st_size && (n = pread(printed, text, sizeof text, seen)) > 0; seen += n)
+        print_lines(text, (size_t)n);
+}
+
+void process_state_last_output(void) { compare_output(NULL); }
+
+/* A thread that was told to end may take a moment. */
+static void compare_threads(const blame *b)
+{
+    size_t now = 0;
+    if (!b->s->threads) return;
+    for (int i = 0; i < THREAD_WAITS && (now = threads()) > b->s->threads; i++)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    if (now > b->s->threads)
+        say(b, "left %zu thread%s running; join them before the call ends, or use host->parallel_for()",
+            now - b->s->threads, now - b->s->threads == 1 ? "" : "s");
+}
+
+void process_state_compare(const process_state *s, const char *node, const char *type, const char *plugin)
+{
+    if (!s->watched) return;
+    process_state was = *s;
+    if (atomic_fetch_sub(&running, 1) != 1) was.alone = 0;
+    blame b = {.s = &was, .node = node, .type = type, .plugin = plugin};
+    compare_descriptors(&b);
+    compare_streams(&b);
+    compare_limits(&b);
+    compare_signals(&b);
+    compare_folder(&b);
+    compare_numbers(&b);
+    compare_output(&b);
+    compare_threads(&b);
+}

@@ -1,0 +1,139 @@
+/* supervised.h - what a run tells the process that watches it (run/supervisor.h), in memory that both share.
+ *
+ *     calls    which node call runs on which thread, and whether it still gives signs of life
+ *     crash    how the process ended, written by its last breath (crash_report.c)
+ *     notes    what was finished, reported and written, for the process that goes on after a crash
+ *
+ * Without a watching process every function here does nothing and finds nothing. A note names a node by its row (from
+ * 1) and a number made of its name, since indices differ between batches. Any thread; one process writes at a time: the
+ * watching one only while there is no other.
+ */
+#ifndef KILN_PLUGIN_SUPERVISED_H
+#define KILN_PLUGIN_SUPERVISED_H
+
+#include "base/hash.h"
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { CALLS_MAX = 64, PLACE_MAX = 200 };
+
+/* A call of a plugin's code. */
+typedef struct {
+    atomic_int state;   /* CALL_FREE, CALL_FILLING, CALL_RUNS     */
+    atomic_uint signs;  /* grows whenever the call uses the host  */
+    uint32_t order;     /* later calls have higher ones           */
+    uint64_t thread;    /* some number of its own                 */
+    uint64_t row, node; /* row 0: of no row                       */
+    digest key;         /* of the node's result; 0: none          */
+    char name[PLACE_MAX], type[PLACE_MAX], plugin[PLACE_MAX];
+    char function[16]; /* "run", "check", "expand", "wants", "open", ... */
+} supervised_call;
+enum { CALL_FREE, CALL_FILLING, CALL_RUNS };
+
+typedef enum {
+    NOTE_STARTED = 1, /* reported: the node began                                            */
+    NOTE_ENDED,       /* reported: the node ended; detail: a run_event_kind                   */
+    NOTE_FAILED,      /* the node failed with the status in detail; text: why. It is not called again */
+    NOTE_ITEM,        /* reported: the call `index` of a mapped node                          */
+    NOTE_FILE,        /* the node's file number `index` has its name, text                    */
+    NOTE_NAMING,      /* file number `index` is about to be named; text: folder, detail: its inode */
+    NOTE_ROW,         /* the row is finished; detail 1: failed, text: why                      */
+    NOTE_LINE,        /* the row's line goes to the manifest at byte `detail`, with `index` bytes */
+    /* Written by the watching process: */
+    NOTE_CRASHED,  /* run() of the node ended the process; text says how */
+    NOTE_KEY,      /* the same for whoever has its key, in `node`         */
+    NOTE_FUNCTION, /* another function of the node did: node is of its name and the function's */
+    NOTE_TYPE,     /* nodes of this type are not called any more          */
+    NOTE_PLUGIN    /* nothing of this plugin is called any more           */
+} note_kind;
+
+typedef struct supervised_note {
+    uint32_t size, kind;
+    uint64_t row, node, index, detail;
+    double seconds;
+    atomic_uint said; /* what it speaks of was reported: it was about to be, when it was noted */
+    char text[];
+} supervised_note;
+
+enum { NOTES_BYTES = 64 << 20, ENDED_KINDS = 16 };
+
+typedef struct {
+    /* ---- from the watching process ---- */
+    uint32_t attempt; /* 0: the first */
+    int alone;        /* one node at a time, so that it is seen which one ends the process */
+    uint64_t entropy; /* what `random` seeds are drawn from in every attempt */
+    double began;     /* clock_seconds() of the first attempt */
+    char store[512];  /* folder for results where nothing is to be kept; "" : there is none */
+    /* ---- from the run ---- */
+    atomic_int finished, status; /* main() is about to return `status`                       */
+    atomic_int ended_at_once;    /* a second Ctrl-C, or the like                             */
+    atomic_int asked;            /* how many signals have asked it to stop                   */
+    atomic_int takes_part;       /* a plugin that is not kiln's own, and not trusted, does   */
+    atomic_int unwatched;        /* none is loaded: an end of the process is just that       */
+    atomic_size_t total;         /* nodes of the run, as far as it knows                     */
+    atomic_size_t ended[ENDED_KINDS], outputs_done;
+    /* ---- the last breath ---- */
+    atomic_int crashed; /* what follows is set */
+    int signal;         /* 0: exit() */
+    int overflow;       /* of the stack */
+    int unfit;          /* the process was ended because of what `how` says */
+    int call;           /* of the thread that did it; -1: it was in none */
+    char how[100];      /* "exit(0)" */
+    char place[300];    /* "name.so+0x1234" of the first plugin on the stack, "" : none */
+    char culprit[PLACE_MAX];
+    supervised_call calls[CALLS_MAX];
+    atomic_uint order;
+    atomic_size_t n_note; /* bytes of the notes that are whole */
+    _Alignas(16) char notes[NOTES_BYTES];
+} supervised_page;
+
+extern supervised_page *supervision; /* NULL: nobody watches */
+
+/* Maps the memory; 0: there is none. */
+int supervised_begin(void);
+void supervised_end(void);
+/* In the process that runs, before anything else: finds what the ones before it have noted. */
+void supervised_attempt_begin(void);
+
+/* 1: an earlier process of this run ended before its time. */
+static inline int supervised_again(void) { return supervision && supervision->attempt > 0; }
+
+/* ---- calls ---- */
+
+/* What the calls of this thread are for; before they are entered. */
+void supervised_place(uint64_t row, digest key);
+/* The call's number plus 1; 0: nobody watches. */
+int supervised_enter(const char *node, const char *type, const char *plugin, const char *function);
+void supervised_leave(int call);
+static inline void supervised_sign(int call)
+{
+    if (call && supervision) atomic_fetch_add_explicit(&supervision->calls[call - 1].signs, 1, memory_order_relaxed);
+}
+
+/* ---- notes ---- */
+
+uint64_t supervised_name(const char *name); /* its number, never 0 */
+/* The number of a node's function, other than run(). */
+uint64_t supervised_function_of(uint64_t node, const char *function);
+/* Appends one; text NULL: "". NULL: it is full. */
+supervised_note *supervised_note_add(supervised_note note, const char *text);
+/* What the note says has been reported. n NULL: nothing. */
+void supervised_note_said(const supervised_note *n);
+/* Of the processes before this one; NULL: none. */
+const supervised_note *supervised_find(note_kind kind, uint64_t row, uint64_t node, uint64_t index);
+/* The first or next of all, also of this process; NULL: no more. */
+const supervised_note *supervised_next(const supervised_note *n);
+/* Why this call is not made: its node ended a process of this run. NULL: it is made. Counts as reported. */
+const char *supervised_refusal(const char *node, const char *type, const char *plugin, const char *function);
+
+/* ---- plugins, for the place of a crash ---- */
+
+/* A loaded plugin; `so` as dlopen gave it. id NULL: not known yet. Before there are threads. */
+void supervised_plugin_add(void *so, const char *path, const char *id);
+/* The first plugin among the addresses: "name.so+0x12" to `place`, its id to `id` ("" while unknown).
+ * Async-signal-safe. */
+int supervised_plugin_at(void *const *address, int n, char *place, size_t capacity, char *id, size_t id_capacity);
+
+#endif

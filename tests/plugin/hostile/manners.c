@@ -1,0 +1,134 @@
+/* manners.c - a node that leaves the process, its inputs or its memory as it should not, for test_manners.sh; and a
+ * sampler that never steps. */
+#include "kiln/kit.h"
+#include "kiln/sampler.h"
+
+#include <fcntl.h>
+#include <locale.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+static const kiln_choice habits[] = {{"none", "is well behaved", 0},
+                                     {"borrowed", "gives its input as its output without a reference", 1},
+                                     {"stray", "gives up a reference that is not its own", 2},
+                                     {"late", "has a thread that uses the call after its end", 3},
+                                     {"thread", "leaves a thread", 4},
+                                     {"chdir", "goes to another folder", 5},
+                                     {"mask", "blocks signals", 6},
+                                     {"handler", "handles SIGINT", 7},
+                                     {"locale", "sets another locale", 8},
+                                     {"umask", "sets the umask", 9},
+                                     {"close", "closes standard output", 10},
+                                     {"printf", "prints to standard output", 11},
+                                     {"write", "writes to descriptor 1", 12},
+                                     {"after", "writes past the end of its output", 13},
+                                     {"before", "writes before the beginning of its output", 14},
+                                     {"far", "writes a page past the end of its output", 15},
+                                     {"cache", "keeps its input from call to call, as it may", 16},
+                                     {"untouched", "does not write all of its output", 17},
+                                     {"view", "asks for a view without saying its size", 18},
+                                     {NULL, NULL, 0}};
+typedef struct {
+    int32_t habit;
+} values;
+static const kiln_port image[] = {{.name = "image", .type = "IMAGE", .doc = "Pictures."}};
+static const kiln_param param[] = {
+    {.name = "habit", .type = KILN_P_ENUM, .offset = offsetof(values, habit), KILN_CHOICES(habits), .doc = "Which."}};
+
+static void nap(int milliseconds) { nanosleep(&(struct timespec){.tv_nsec = milliseconds * 1000000L}, NULL); }
+
+static const kiln_host *host;
+static void *later(void *ctx) { return nap(150), host->progress(ctx, 1, 2, "late"), NULL; }
+static void *stays(void *arg) { return nap(900), arg; }
+
+/* A copy of the input, and `way` to go wrong with it. */
+static kiln_status copy(const kiln_call *c, int habit)
+{
+    kiln_tensor from, to;
+    TRY(kit_f32(c, c->in[0], 4, "image", &from));
+    TRY(kit_new_f32(c, 4, from.dim, &c->out[0], &to));
+    size_t n = kit_count(&from);
+    float *out = to.data;
+    if (habit == 17) return KILN_OK;
+    memcpy(out, from.data, n * sizeof *out);
+    if (habit == 13) out[n] = 1;
+    if (habit == 14) ((char *)out)[-1] = 1;
+    if (habit == 15) out[n + 1024] = 1;
+    return KILN_OK;
+}
+
+static kiln_status run(const kiln_call *c)
+{
+    int habit = ((const values *)c->params)->habit;
+    static kiln_value *kept;
+    pthread_t thread;
+    sigset_t all;
+    kiln_tensor none = {0};
+    host = c->host;
+    switch (habit) {
+    case 1: return c->out[0] = c->in[0], KILN_OK;
+    case 2: c->host->unref(c->in[0]); break;
+    case 3: pthread_create(&thread, NULL, later, c->ctx), pthread_detach(thread); break;
+    case 4: pthread_create(&thread, NULL, stays, NULL), pthread_detach(thread); break;
+    case 5:
+        if (chdir("/")) return KILN_ERR_IO;
+        break;
+    case 6: sigfillset(&all), pthread_sigmask(SIG_BLOCK, &all, NULL); break;
+    case 7: signal(SIGINT, SIG_IGN); break;
+    case 8:
+        if (!setlocale(LC_ALL, "C.UTF-8")) return KILN_ERR_UNSUPPORTED;
+        break;
+    case 9: umask(0); break;
+    case 10: close(1); break;
+    case 11: printf("hello from the plugin\n"); break;
+    case 12:
+        if (write(1, "plain\n", 6) != 6) return KILN_ERR_IO;
+        break;
+    case 16:
+        for (int i = 0; i < 2; i++) {
+            if (kept) c->host->unref(kept);
+            kept = c->host->ref(c->in[0]);
+        }
+        break;
+    case 18: return c->host->view(c->ctx, c->in[0], &none);
+    }
+    return copy(c, habit);
+}
+
+static kiln_status nap_run(const kiln_call *c) { return nap(400), c->out[0] = c->host->ref(c->in[0]), KILN_OK; }
+
+static const kiln_node manners = {.size = sizeof manners,
+                                  .flags = 0,
+                                  .devices = KILN_CPU,
+                                  .revision = 1,
+                                  .type = "Manners",
+                                  .doc = "Has a bad habit.",
+                                  KILN_ARRAY(in, image),
+                                  KILN_ARRAY(out, image),
+                                  KILN_ARRAY(param, param),
+                                  .params_size = sizeof(values),
+                                  .run = run},
+                       waits = {.size = sizeof waits,
+                                .flags = 0,
+                                .devices = KILN_CPU,
+                                .revision = 1,
+                                .type = "Waits",
+                                .doc = "Waits.",
+                                KILN_ARRAY(in, image),
+                                KILN_ARRAY(out, image),
+                                .run = nap_run};
+
+static kiln_status never(const kiln_sampling *s) { return (void)s, KILN_OK; }
+static const kiln_sampler sampler = {
+    .size = sizeof sampler, .name = "manners_never", .doc = "Never steps.", .run = never};
+static kiln_status open_plugin(const kiln_host *h)
+{
+    const kiln_sampler_api *api = h->ability(KILN_SAMPLER_ABILITY);
+    return api ? api->register_sampler(&sampler) : KILN_ERR_UNSUPPORTED;
+}
+KILN_PLUGIN_OPEN("org.example.manners", "1.0.0", "MIT", open_plugin, &manners, &waits);
