@@ -16,22 +16,15 @@ static const kiln_param option[] = {
     KIT_FLOAT(options, gain, 1, 0, 2, 0.1, "Times the guess."),
 };
 
-#define WAYS(X)                                                                                                        \
-    X(good)                                                                                                            \
-    X(never_steps)                                                                                                     \
-    X(deaf_to_cancel)                                                                                                  \
-    X(deaf_to_denoise)                                                                                                 \
-    X(deaf_to_noise)                                                                                                   \
-    X(deaf_to_memory)                                                                                                  \
-    X(steps_back)                                                                                                      \
-    X(steps_beyond)                                                                                                    \
-    X(keeps_history)                                                                                                   \
-    X(draws_unsaid)                                                                                                    \
-    X(says_unconditional)                                                                                              \
-    X(calls_unconditional) X(resizes_unsaid) X(writes_levels) X(one_order_less) X(too_much_noise) X(no_noise)          \
-        X(not_finite) X(never_asks) X(asks_twice) X(static_counter) X(unwritten) X(wrong_code) X(silent) X(no_terms)   \
-            X(null_latent) X(first_is_ignored) X(acts_when_done) X(exits) X(aborts) X(hangs_up) X(option_divides)      \
-                X(steps_late) X(one_step_fails)
+/* clang-format off */
+#define WAYS(X) \
+    X(good) X(never_steps) X(deaf_to_cancel) X(deaf_to_denoise) X(deaf_to_noise) X(deaf_to_memory) \
+    X(steps_back) X(steps_beyond) X(keeps_history) X(draws_unsaid) X(says_unconditional) \
+    X(calls_unconditional) X(resizes_unsaid) X(writes_levels) X(one_order_less) X(too_much_noise) X(no_noise) \
+    X(not_finite) X(never_asks) X(asks_twice) X(static_counter) X(unwritten) X(wrong_code) X(silent) \
+    X(no_terms) X(null_latent) X(first_is_ignored) X(acts_when_done) X(exits) X(aborts) X(hangs_up) \
+    X(option_divides) X(steps_late) X(one_step_fails)
+/* clang-format on */
 #define NAME(way) WAY_##way,
 enum { WAYS(NAME) WAY_COUNT };
 
