@@ -37,29 +37,29 @@ static const option options[] = {
 };
 
 const manual manual_check_plugin = {
-    .usage = "kiln check-plugin FILE.so ... [--workflow FILE] [--set NAME=VALUE] [--json]",
+    .usage = "kiln check-plugin FILE.so ... [--set NAME=VALUE] [--json]",
     .about =
         "Tries to catch a plugin breaking the contract of kiln/plugin.h: its table; then, each in a process of its "
         "own:\n"
-        "  nodes      with made-up inputs, or what its other nodes make; parameters at\n"
-        "             their defaults, ends and choices, and drawn at random; with\n"
-        "             poisoned memory, one and three threads, cancelled at each call of\n"
-        "             progress(), each allocation failing; objects to data and back\n"
-        "  samplers   on a model whose guesses are known: steps, flags, failures, going\n"
-        "             on from each step, order of convergence, what it draws\n"
+        "  nodes      with made-up inputs, or what its other nodes make;\n"
+        "             parameters at defaults, ends and choices, and at random;\n"
+        "             poisoned memory, one and three threads, a stop at each\n"
+        "             progress(), each allocation failing, stored objects\n"
+        "  samplers   on a model whose guesses are known: steps, flags,\n"
+        "             failures, going on, order of convergence, what it draws\n"
         "  schedules  levels that fall, their ends, their room\n"
         "  families   what they say of weights that are none of theirs\n"
-        "  ops        against their own reference, in each type, with 1 to 4 threads;\n"
-        "             with --device on that device too\n"
-        "  workflow   by kiln run: with one thread and --validate, and with three\n"
+        "  ops        against their own reference, in each type, with 1 to 4\n"
+        "             threads; with --device on that device too\n"
+        "  workflow   by kiln run: one thread and --validate; three threads\n"
         "What could not be tried is listed with what it would want. A finding is one of the contract (it crashes, "
         "damages, loses), of behaviour (a row says what is not so) or of quality; the badge says which levels are free "
         "of them. Exit status 1 when something of the first two levels was found, or nothing could be tried.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .examples = "  kiln check-plugin ./image-gain.so\n"
-                "  kiln check-plugin ./my-family.so --workflow draw.yaml --models ~/models\n"
-                "  kiln check-plugin ./my-loader.so --set path=model.safetensors --sets 10000\n",
+                "  kiln check-plugin ./image-gain.so --sets 500 --json\n"
+                "  kiln check-plugin ./image-gain.so --workflow workflows/txt2img.yaml\n",
     .operand = OPERAND_FILE,
 };
 

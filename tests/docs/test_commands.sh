@@ -48,7 +48,7 @@ python3() {
 prepare() { # FOLDER MODE
     mkdir -p "$1" "$work/home-$2/ComfyUI/models"
     cp "$fixtures"/* "$1/"
-    cp "$work/usr/lib/kiln/plugins/kiln-image.so" "$1/image-gain.so"
+    cp "$work/usr/lib/kiln/plugins/kiln-flow.so" "$1/image-gain.so" # a small one
     [ "$2" = clone ] || return 0
     mkdir -p "$1/build" && ln -s "$built" "$1/build/release"
     for entry in "$KILN_ROOT"/*; do [ "$entry" = "$KILN_ROOT/build" ] || ln -s "$entry" "$1/"; done

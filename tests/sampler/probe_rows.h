@@ -29,9 +29,11 @@ static kiln_status probe_run(const kiln_sampling *s)
 /* x becomes the noise asked for in the last step but one. */
 static kiln_status probe_last(const kiln_sampling *s)
 {
-    kiln_latent *d = s->slot(s, "denoised");
+    kiln_latent *d = s->slot(s, "denoised"), *guess = s->slot(s, "guess");
+    if (!d || !guess) return KILN_ERR_NOMEM;
     for (size_t i = s->first; i + 1 < s->n; i++) {
-        kiln_status status = s->noise(s, s->sigma[i], s->sigma[i + 1], d);
+        kiln_status status = s->denoise(s, s->x, s->sigma[i], guess); /* which a sampler has to ask for */
+        if (status == KILN_OK) status = s->noise(s, s->sigma[i], s->sigma[i + 1], d);
         if (status != KILN_OK) return status;
     }
     s->lincomb(s, s->x, 1, (const double[]){1}, (kiln_latent *const[]){d});
