@@ -28,8 +28,10 @@ done
 chmod go-w wrapped.so
 
 # What it says is what the node is made to do: no message with bad_alloc, and exceptions that are bugs.
-"$kiln" check-plugin wrapped.so >said.txt 2>&1
-[ "$(grep -c '  FAIL' said.txt)" -eq 3 ] && [ "$(grep -cE '  FAIL (message|bug) .* with what: (memory|standard|other)' said.txt)" -eq 3 ] && grep -q '2 of 3 nodes run' said.txt; verdict check_plugin_finds_what_is_thrown_and_nothing_else $?
+"$kiln" check-plugin wrapped.so --sets 1 >said.txt 2>&1
+thrown='  FAIL (message|bug) .* with what(: |=)(memory|standard|other)|and more of the kind'
+for what in memory standard other; do grep -q "with what: $what" said.txt || echo "FAIL nothing of $what"; done
+grep '  FAIL' said.txt | grep -vEq "$thrown"; [ $? -eq 1 ] && grep -q '3 tried, 0 not checked' said.txt; verdict check_plugin_finds_what_is_thrown_and_nothing_else $?
 ! grep -q 'neither handed over nor let go\|references too\|not its own' said.txt; verdict every_value_is_let_go $?
 flow() { # WHAT PARAMETERS
     cat >flow.yaml <<Y
