@@ -8,6 +8,7 @@
 #include "cli/check_node.h"
 
 #include "backend/runtime.h"
+#include "base/clock.h"
 #include "base/memory_alloc.h"
 #include "base/memory_guard.h"
 #include "base/str.h"
@@ -32,6 +33,7 @@ enum { SLOW_MS = 1000 };
 #else
 enum { SLOW_MS = 100 };
 #endif
+#define RANDOM_WAIT 3.0   /* seconds */
 enum { RANDOM_MS = 300 }; /* of processor time, unless so many sets are asked for */
 
 typedef struct {
@@ -375,8 +377,10 @@ static void try_way(bench *b, size_t way)
 /* Parameters anywhere in their ranges. */
 static void try_random(bench *b)
 {
-    int64_t end = now_ms() + RANDOM_MS;
-    for (uint64_t i = 0; b->table.n_param && (i < b->of->sets || (!b->of->sets && now_ms() < end)); i++) {
+    const int64_t end = now_ms() + RANDOM_MS;
+    const double until = clock_seconds() + RANDOM_WAIT; /* a node that waits takes no processor time */
+    for (uint64_t i = 0;
+         b->table.n_param && (i < b->of->sets || (!b->of->sets && now_ms() < end && clock_seconds() < until)); i++) {
         static char when[600];
         arena memory = {0};
         str said = {0};
