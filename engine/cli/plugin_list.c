@@ -28,7 +28,7 @@ static void print_line(const plugin_manifest *m, const char *where, const char *
     print_text(stdout, "%s %s (%s)%s%s%s\n      %s\n", m->id, m->version, m->license, *m->doc ? "  " : "", m->doc,
                state, where);
     for (size_t i = 0; i < m->n_node; i++)
-        print_text(stdout, "%s%s%s", i ? ", " : "      ", m->node[i], i + 1 == m->n_node ? "\n" : "");
+        print_text(stdout, i + 1 == m->n_node ? "%s%s\n" : "%s%s", i ? ", " : "      ", m->node[i]);
 }
 
 typedef struct {
@@ -174,9 +174,11 @@ int list_plugins(const plugin_request *r)
         error_set(&e, KILN_ERR_INVALID, "there is no folder or index '%s'", r->operand[0]);
     str_append(&l.json, "]\n");
     if (json && e.status == KILN_OK) print_raw(stdout, str_text(&l.json));
-    if (!json && e.status == KILN_OK && !r->n)
-        print_text(stdout, "%s%zu ship with kiln (`kiln plugins` lists them)\n", l.n + l.without ? "\n" : "no others; ",
-                   l.own);
+    const int others = l.n + l.without > 0;
+    if (!json && e.status == KILN_OK && !r->n) {
+        print_raw(stdout, others ? "\n" : "");
+        print_text(stdout, "%s%zu ship with kiln (`kiln plugins` lists them)\n", others ? "" : "no others; ", l.own);
+    }
     str_free(&l.json);
     if (e.status != KILN_OK) return plugin_fail("list", &e);
     return l.faults ? EXIT_RUN_FAILED : EXIT_DONE;

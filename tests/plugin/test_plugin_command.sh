@@ -91,7 +91,8 @@ cat trap.c soft-glow/soft_glow.c >both.c && cp -r soft-glow trapped && compile b
 says list_says_what_it_is 0 "$id 0.2.0 (MIT)  Say here in one line what it is good for." plugin list trapped
 says list_has_its_nodes 0 "SoftGlow" plugin list trapped
 says list_of_the_search_path 0 "$user/$id/soft-glow.so" plugin list --plugins trapped
-says list_counts_kilns_own 0 "ship with kiln" plugin list
+says list_counts_kilns_own 0 " ship with kiln" plugin list
+! grep -q '\\n' said.txt; verdict list_ends_its_lines $?
 [ ! -e loaded ]; verdict no_code_was_loaded $?
 "$kiln" plugins --plugins trapped >said.txt 2>&1; [ -e loaded ]; verdict the_trap_works $?
 "$kiln" plugin list --json >said.txt && python3 -c '
