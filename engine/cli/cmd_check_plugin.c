@@ -295,12 +295,12 @@ static int check_file(const char *path, check_context *of, const check_device *o
 }
 
 /* "name=value" of each --set; 0: one is something else, which was said. */
-static int read_settings(const arguments *a, check_context *of)
+static int read_settings(const arguments *a, arena *memory, check_context *of)
 {
-    check_setting *all = mem_calloc(a->n_given + 1, sizeof *all);
+    check_setting *all = arena_alloc(memory, (a->n_given + 1) * sizeof *all);
     for (size_t i = 0; all && i < a->n_given; i++) {
         if (strcmp(a->given[i].option->name, "--set") != 0) continue;
-        char *text = mem_strdup(a->given[i].value), *equals = text ? strchr(text, '=') : NULL;
+        char *text = arena_strdup(memory, a->given[i].value), *equals = text ? strchr(text, '=') : NULL;
         if (!equals || equals == text)
             return print_text(stderr, "kiln check-plugin: --set %s: write --set NAME=VALUE\n", a->given[i].value), 0;
         *equals = 0;
@@ -323,12 +323,32 @@ static int read_sets(const arguments *a, check_context *of)
     return 1;
 }
 
+/* Each file, with a folder of its own for what they write. */
+static int check_files(const arguments *a, check_context *of, const check_device *on)
+{
+    int status = EXIT_DONE;
+    const char *tmp = getenv("TMPDIR");
+    const check_workflows w = {argument(a, "--workflow"), argument(a, "--models")};
+    for (size_t i = 0; i < a->n_operand; i++) {
+        str folder = {0};
+        str_printf(&folder, "%s/kiln-check-XXXXXX", tmp && tmp[0] == '/' ? tmp : "/tmp");
+        if (folder.failed || !mkdtemp(folder.data)) {
+            print_text(stderr, "kiln check-plugin: no temporary folder: %s\n", strerror(errno));
+            str_free(&folder);
+            return EXIT_RUN_FAILED;
+        }
+        of->folder = folder.data;
+        if (check_file(a->operand[i], of, on->name ? on : NULL, &w) != EXIT_DONE) status = EXIT_RUN_FAILED;
+        nftw(folder.data, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+        str_free(&folder);
+    }
+    return status;
+}
+
 int cmd_check_plugin(int argc, char **argv)
 {
     arguments a;
-    int status = EXIT_DONE;
-    const char *tmp = getenv("TMPDIR");
-    str folder = {0};
+    arena memory = {0};
     check_device on = {0};
     check_context of = {0};
     error e = {0};
@@ -339,19 +359,11 @@ int cmd_check_plugin(int argc, char **argv)
                EXIT_BAD_INPUT;
     if ((on.name = argument(&a, "--device")) && backend_choose(on.name, &on.backend, &on.index, &e) != KILN_OK)
         return print_text(stderr, "kiln check-plugin: --device: %s\n", e.message), EXIT_BAD_INPUT;
-    if (!read_settings(&a, &of) || !read_sets(&a, &of)) return EXIT_BAD_INPUT;
-    check_json(argument(&a, "--json") != NULL);
     for (size_t i = 0; i < a.n_operand; i++)
         if (!file_exists(a.operand[i]))
             return print_text(stderr, "kiln check-plugin: there is no file '%s'\n", a.operand[i]), EXIT_BAD_INPUT;
-    str_printf(&folder, "%s/kiln-check-XXXXXX", tmp && tmp[0] == '/' ? tmp : "/tmp");
-    if (folder.failed || !mkdtemp(folder.data))
-        return print_text(stderr, "kiln check-plugin: no temporary folder: %s\n", strerror(errno)), EXIT_RUN_FAILED;
-    of.folder = folder.data;
-    const check_workflows w = {argument(&a, "--workflow"), argument(&a, "--models")};
-    for (size_t i = 0; i < a.n_operand; i++)
-        if (check_file(a.operand[i], &of, on.name ? &on : NULL, &w) != EXIT_DONE) status = EXIT_RUN_FAILED;
-    nftw(folder.data, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-    str_free(&folder);
+    check_json(argument(&a, "--json") != NULL);
+    int status = read_settings(&a, &memory, &of) && read_sets(&a, &of) ? check_files(&a, &of, &on) : EXIT_BAD_INPUT;
+    arena_free(&memory);
     return status;
 }
