@@ -1,6 +1,7 @@
 /* text_plugin.c - the entry table of the text diffusion plugin. */
 #include "text_loader.h"
 #include "text_nodes.h"
+#include "vocabulary_statistics.h"
 #include "text_state.h"
 
 static kiln_status open_plugin(const kiln_host *host)
@@ -10,6 +11,7 @@ static kiln_status open_plugin(const kiln_host *host)
     td_ops = host->ability(KILN_OPS_ABILITY);
     if (!store || !td_ops || !KILN_HAS(kiln_ops, td_ops, arange)) return KILN_ERR_UNSUPPORTED;
     TRY(text_register_families(host));
+    TRY(td_ops->register_op(&vocabulary_statistics_kind));
     return store->register_type(&stored_prompt);
 }
 

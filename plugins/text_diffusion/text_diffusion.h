@@ -70,6 +70,7 @@ typedef struct text_recording {
     kiln_t begin;        /* i32 [1], of a canvas that is guided: tokens of the prompt; {0}: it is not */
     kiln_t guidance;     /* f32 [1], beside `begin`: what is added of the difference a prompt makes */
     kiln_t noise, level; /* of a simplex: f32 [1,t,vocabulary] and [3], see text_simplex.h */
+    int on_processor;    /* 1: where ops of this plugin's own are fast */
     /* Takes what is made on the way, by name ("layers.3.hidden"); NULL: nobody looks. */
     void (*see)(void *self, const char *name, kiln_t);
     void *self;

@@ -49,7 +49,8 @@ static kiln_program *program(kiln_ctx *ctx, const text_diffusion_model *m, const
                         .m = m,
                         .t = t,
                         .capacity = s->capacity,
-                        .longest = s->longest};
+                        .longest = s->longest,
+                        .on_processor = td_ops->device(ctx) == KILN_CPU};
     if (!r.p || !fresh) return r.p;
     r.ids = td_ops->input(r.p, "ids", KILN_I32, 2, KILN_DIMS(1, t));
     r.offset = td_ops->input(r.p, "offset", KILN_I32, 1, KILN_DIMS(1));

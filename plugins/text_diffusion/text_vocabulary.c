@@ -5,12 +5,13 @@
  * (1 - u) of all. Online softmax: Milakov and Gimelshein 2018 (arXiv:1805.02867).
  */
 #include "text_vocabulary.h"
+#include "vocabulary_statistics.h"
 
 #include <stdio.h>
 
 /* TILE: short enough to forget, and long enough that the processor keeps one copy of a tile for the head and for the
  * embeddings of what it says. TILES_MAX: what concat() takes. */
-enum { TILE = 24576, BLOCK = 16, TILES_MAX = 12 };
+enum { TILE = 24576, TILES_MAX = 12 };
 
 static const kiln_map to_f32 = {.size = sizeof to_f32, .dtype = KILN_F32};
 static const kiln_map to_i32 = {.size = sizeof to_i32, .dtype = KILN_I32};
@@ -124,9 +125,14 @@ static kiln_t capped(const text_recording *r, kiln_t x)
     return td_ops->map(r->p, softcap > 0 ? "p * tanh(a / p)" : "a", &x, 1, &cap);
 }
 
+static kiln_t uncapped(const text_recording *r, kiln_t x, int64_t k)
+{
+    return td_ops->linear(r->p, x, table(r, r->m->head, k), (kiln_t){0});
+}
+
 kiln_t td_logits(const text_recording *r, kiln_t x, int64_t k)
 {
-    x = capped(r, td_ops->linear(r->p, x, table(r, r->m->head, k), (kiln_t){0}));
+    x = capped(r, uncapped(r, x, k));
     td_see(r, x, "logits");
     return x;
 }
@@ -195,38 +201,58 @@ static kiln_t plain_soft(const text_recording *r, kiln_t logits)
     return td_ops->linear_transposed(r->p, td_ops->map(r->p, "a", &p, 1, NULL), table(r, r->m->words, 0), (kiln_t){0});
 }
 
-/* What tile k's words are as embeddings, by its own probabilities: e over s. before: what stood in c without the tile.
- */
+/* What the last tile's words are as embeddings, by e over its sum s. before: what stood in c without the tile. */
 static void join_soft(const text_recording *r, choice *c, const choice *before, kiln_t e, kiln_t s)
 {
     const int64_t k = before->n;
-    const kiln_t p = td_ops->map(r->p, "a / b", (kiln_t[]){e, s}, 2, NULL);
-    const kiln_t soft = td_ops->linear_transposed(r->p, p, table(r, r->m->words, k), (kiln_t){0});
-    const kiln_t share = k ? MAP("a * exp(b - c) / d", s, c->maximum[k], c->m, c->s) : (kiln_t){0};
+    const kiln_t sums = td_ops->linear_transposed(r->p, e, table(r, r->m->words, k), (kiln_t){0});
+    const kiln_t soft = MAP("a / b", sums, s), share = k ? MAP("a * exp(b - c) / d", s, c->maximum[k], c->m, c->s) : s;
     c->soft = k ? MAP("a + (b - a) * c", before->soft, soft, share) : soft;
 }
 
-static void take_tile(const text_recording *r, choice *c, kiln_t logits, kiln_t temperature)
+static void join_plain(const text_recording *r, choice *c, kiln_t all)
+{
+    c->plain = c->n ? MAP("max(a, b) + log1p(exp(0 - abs(a - b)))", c->plain, all) : all;
+}
+
+/* The place of a word within tile k, as its id. */
+static kiln_t id_of(const text_recording *r, kiln_t place, int64_t k)
+{
+    return td_ops->map(r->p, "a + b", (kiln_t[]){place, td_number(r, (int32_t)tile_start(r->m, k))}, 2, &to_i32);
+}
+
+static void take_tile(const text_recording *r, choice *c, kiln_t x, kiln_t temperature)
 {
     const choice before = *c;
     const int64_t k = c->n, n = tile_length(r->m, k);
+    const kiln_t logits = td_logits(r, x, k);
     td_ops->precision_push(r->p, KILN_F32);
     const kiln_t l = MAP("b > 0 ? a / b : a", logits, temperature);
     kiln_t best = td_ops->reduce(r->p, l, KILN_REDUCE_ARGMAX, 4, 1), m = td_ops->take_along(r->p, l, best);
     const kiln_t w = sum(r, MAP("exp(a - b) * (a - b)", l, m)), e = MAP("exp(a - b)", l, m);
-    if (r->m->family->plain_confidence) {
-        kiln_t all = td_ops->reduce(r->p, logits, KILN_REDUCE_LOGSUMEXP, 4, 1);
-        c->plain = k ? MAP("max(a, b) + log1p(exp(0 - abs(a - b)))", c->plain, all) : all;
-    }
+    if (r->m->family->plain_confidence) join_plain(r, c, td_ops->reduce(r->p, logits, KILN_REDUCE_LOGSUMEXP, 4, 1));
     c->blocks[k] = by_blocks(r, e, n), c->maximum[k] = m, c->logits = logits, c->e = e;
-    best = td_ops->map(r->p, "a + b", (kiln_t[]){best, td_number(r, (int32_t)tile_start(r->m, k))}, 2, &to_i32);
     const kiln_t s = sum(r, c->blocks[k]);
-    join(r, c, m, s, w, best);
+    join(r, c, m, s, w, id_of(r, best, k));
     td_ops->precision_pop(r->p);
     if (r->m->simplex > 0)
         c->soft = plain_soft(r, logits);
     else if (r->m->family->conditions)
-        join_soft(r, c, &before, e, s);
+        join_soft(r, c, &before, td_ops->map(r->p, "a", &e, 1, NULL), s);
+    c->n++;
+}
+
+/* The same in one reading of the logits, by an op. */
+static void take_tile_at_once(const text_recording *r, choice *c, kiln_t x, kiln_t temperature)
+{
+    const choice before = *c;
+    const int64_t k = c->n;
+    const vocabulary_statistics v = vocabulary_statistics_of(r, uncapped(r, x, k), temperature);
+    const kiln_t *of = v.statistic;
+    if (r->m->family->plain_confidence) join_plain(r, c, of[STATISTIC_PLAIN]);
+    c->blocks[k] = v.blocks, c->maximum[k] = of[STATISTIC_MAXIMUM], c->e = v.e;
+    join(r, c, of[STATISTIC_MAXIMUM], of[STATISTIC_SUM], of[STATISTIC_WEIGHTED], id_of(r, of[STATISTIC_PLACE], k));
+    if (r->m->family->conditions) join_soft(r, c, &before, v.e, of[STATISTIC_SUM]);
     c->n++;
 }
 
@@ -299,7 +325,9 @@ void vocabulary_choose(const text_recording *r, kiln_t x, const vocabulary_draw 
     const kiln_t temperature = d->temperature;
     choice c = {.n = 0};
     kiln_t probability = {0};
-    for (int64_t k = 0; k < vocabulary_tiles(r->m); k++) take_tile(r, &c, td_logits(r, x, k), temperature);
+    const int at_once = r->on_processor && !r->see && vocabulary_tiles(r->m) > 1;
+    for (int64_t k = 0; k < vocabulary_tiles(r->m); k++)
+        (at_once ? take_tile_at_once : take_tile)(r, &c, x, temperature);
     kiln_t drawn =
         c.n > 1 ? draw_by_blocks(r, &c, x, temperature, d->draw, &probability) : draw_whole(r, &c, d, &probability);
     out[LIKELIEST] = c.likeliest;

@@ -94,7 +94,7 @@ typedef struct {
     size_t n_top, n_layer;
 } tensor_rows;
 
-enum { OF_GEMMA, OF_LLADA, OF_LLADA_GGUF, OF_TESS, KINDS };
+enum { OF_GEMMA, OF_LLADA, OF_LLADA_GGUF, OF_TESS, KINDS, FAMILIES = 3 };
 #define ROWS(which)                                                                                                    \
     {                                                                                                                  \
         which##_top, which##_layer, sizeof which##_top / sizeof which##_top[0],                                        \
@@ -141,6 +141,10 @@ static kiln_weights *tensors(int kind)
 static kiln_weights_api given_weights;
 static kiln_host given_host;
 static const char *config_json, *generation_json;
+static struct {
+    kiln_weights *set, *keys; /* what is opened; where it says something: in keys, or NULL */
+    int kind;
+} given;
 
 static const char *given_text(const kiln_weights *set, const char *path, size_t *n)
 {
@@ -150,6 +154,22 @@ static const char *given_text(const kiln_weights *set, const char *path, size_t 
                                                               : w->text(set, path, n);
     if (s && n) *n = strlen(s);
     return s;
+}
+
+/* Names are the same in each run, unless there are tensors beside the keys: so views are made once. */
+static kiln_weights *given_view(kiln_ctx *ctx, kiln_weights *base, const kiln_weight_rule *rule, size_t n)
+{
+    static kiln_weights *made[KINDS][FAMILIES];
+    static const kiln_weight_rule *by[FAMILIES];
+    const kiln_weights_api *w = rig_host()->ability(KILN_WEIGHTS_ABILITY);
+    size_t f = 0;
+    if (base != given.set || (given.keys && w->count(given.keys))) return w->view(ctx, base, rule, n);
+    while (f < FAMILIES && by[f] && by[f] != rule) f++;
+    MUST(f < FAMILIES);
+    by[f] = rule;
+    kiln_weights **known = &made[given.kind][f];
+    if (!*known && !(*known = w->view(ctx, tensors(given.kind), rule, n))) return NULL;
+    return given.keys ? w->overlay(ctx, *known, given.keys) : w->ref(*known);
 }
 
 static const void *given_ability(const char *id)
@@ -162,6 +182,7 @@ static void set_up(void)
     if (td_host) return;
     given_weights = *(const kiln_weights_api *)rig_host()->ability(KILN_WEIGHTS_ABILITY);
     given_weights.text = given_text;
+    given_weights.view = given_view;
     given_host = *rig_host();
     given_host.ability = given_ability;
     td_host = &given_host;
@@ -188,15 +209,14 @@ static int holds(const uint8_t *data, size_t size, const char *word)
     return 0;
 }
 
-static kiln_weights *keys_of(const uint8_t *data, size_t size)
+/* Both are the caller's to release. */
+static void give_keys(const uint8_t *data, size_t size)
 {
-    const int kind = holds(data, size, "llada") ? OF_LLADA_GGUF : OF_GEMMA;
     const kiln_weights_api *w = rig_host()->ability(KILN_WEIGHTS_ABILITY);
     const kiln_weight_source source = {.size = sizeof source, .name = "keys", .data = data, .bytes = size};
-    kiln_weights *keys = w->open_source(rig_ctx(), &source);
-    kiln_weights *both = keys ? w->overlay(rig_ctx(), tensors(kind), keys) : NULL;
-    w->unref(keys);
-    return both;
+    given.kind = holds(data, size, "llada") ? OF_LLADA_GGUF : OF_GEMMA;
+    given.keys = w->open_source(rig_ctx(), &source);
+    given.set = given.keys ? w->overlay(rig_ctx(), tensors(given.kind), given.keys) : NULL;
 }
 
 static int kind_of(const char *text)
@@ -212,20 +232,25 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!size || size >= sizeof text) return 0;
     set_up();
     config_json = generation_json = NULL;
-    const int is_gguf = data[0] == 'G';
-    if (!is_gguf) {
+    if (data[0] == 'G') {
+        give_keys(data, size);
+    } else {
         memcpy(text, data, size), text[size] = 0;
         config_json = text;
         if (strlen(text) < size) generation_json = text + strlen(text) + 1;
+        given.kind = kind_of(text), given.keys = NULL, given.set = w->ref(tensors(given.kind));
     }
-    kiln_weights *set = is_gguf ? keys_of(data, size) : w->ref(tensors(kind_of(text)));
-    if (!set) return 0;
-    if (text_open(rig_ctx(), set, &m) == KILN_OK)
+    if (!given.set) {
+        w->unref(given.keys);
+        return 0;
+    }
+    if (text_open(rig_ctx(), given.set, &m) == KILN_OK)
         check_model(&m);
     else
         MUST(*rig_message());
     if (m.network) m.family->close(m.network);
     w->unref(m.weights);
-    w->unref(set);
+    w->unref(given.set);
+    w->unref(given.keys);
     return 0;
 }
