@@ -31,7 +31,8 @@ static kiln_status rendered(const kiln_call *c, const text_diffusion_model *m, c
 static kiln_status read_ids(const kiln_call *c, const text_diffusion_model *m, const kiln_encoding *e)
 {
     const int64_t piece = ((const encode_params *)c->params)->piece, n = (int64_t)e->n;
-    const int64_t longest = piece > m->canvas ? piece : m->canvas;
+    const int64_t least = n < piece ? text_capacity(n) : piece; /* few lengths, so that programs serve many prompts */
+    const int64_t longest = least < m->canvas ? m->canvas : least < piece ? least : piece;
     if (n < 1) return td_host->fail(c->ctx, KILN_ERR_INVALID, "the prompt has no token; a canvas wants one before it");
     if (n > m->context - m->canvas)
         return td_host->fail(c->ctx, KILN_ERR_INVALID,
@@ -81,7 +82,7 @@ static const kiln_param param[] = {
     KIT_BOOL(encode_params, thinking, 0, "Ask the model to think first."),
     KIT_BOOL(encode_params, empty_thought, 0, "Put an empty thought before the answer, as older templates have it."),
     KIT_BOOL(encode_params, raw, 0, "The prompt as it stands, without the model's chat template."),
-    KIT_INT(encode_params, piece, 256, 1, CANVAS_MAX, "Read so many tokens at once."),
+    KIT_INT(encode_params, piece, 1024, 1, CANVAS_MAX, "Read at most so many tokens at once."),
 };
 const kiln_node node_text_diffusion_encode = {
     KIT_NODE_FLAGS(KILN_NODE_PURE | KILN_NODE_REENTRANT | KILN_NODE_ESTIMATES | KILN_NODE_DEVICE, 1,

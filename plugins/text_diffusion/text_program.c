@@ -146,8 +146,10 @@ static kiln_status read_pass(const kiln_call *c, const text_diffusion_model *m, 
 kiln_status text_read(const kiln_call *c, const text_diffusion_model *m, text_state *s, const int32_t *ids, int64_t n)
 {
     if (n > s->capacity - s->length) return does_not_fit(c, s, n);
-    for (int64_t at = 0, t; at < n; at += t) {
-        t = n - at < s->longest ? n - at : s->longest;
+    const int64_t passes =
+        (n + s->longest - 1) / s->longest; /* alike: a short one costs nearly as much as a long one */
+    for (int64_t i = 0, at = 0, t; i < passes; i++, at += t) {
+        t = (n - at + passes - i - 1) / (passes - i);
         TRY(td_host->progress(c->ctx, (uint64_t)at, (uint64_t)n, "token"));
         TRY(read_pass(c, m, s, ids + at, t));
     }

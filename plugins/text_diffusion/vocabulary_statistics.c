@@ -55,8 +55,8 @@ static row_job job_at(const kiln_op_call *c, uint64_t row)
 
 #define CHOOSE(which, yes, no) ((numbers)(((which) & (integers)(yes)) | (~(which) & (integers)(no))))
 
-/* Of x <= 0 makes e^x; what is below -87 is taken for that, e^-87 being nothing beside the 1 that the largest one is. 2^n
- * times the power series of e^r, |r| <= ln 2 / 2; ln 2 in two parts, so that n times the first is exact. */
+/* Of x <= 0 makes e^x; what is below -87 is taken for that, e^-87 being nothing beside the 1 that the largest one is.
+ * 2^n times the power series of e^r, |r| <= ln 2 / 2; ln 2 in two parts, so that n times the first is exact. */
 INLINE void to_exponential(numbers *to)
 {
     const float round = 0x1.8p23f;
@@ -306,8 +306,7 @@ static kiln_status shape(const kiln_op_call *c, kiln_op_result *out)
         return c->fail(c->engine, "its attributes are a soft cap and whether the plain sum is wanted");
     if (x->rank != 3 || x->dim[0] != 1 || x->dim[2] < 1 || x->dim[2] >= 1 << 24)
         return c->fail(c->engine, "logits must be [1,t,n] with n below 2^24; they have %u dimensions", x->rank);
-    if (c->n_in < 2 || t->rank != 1 || t->dim[0] != 1)
-        return c->fail(c->engine, "the temperature must be [1]");
+    if (c->n_in < 2 || t->rank != 1 || t->dim[0] != 1) return c->fail(c->engine, "the temperature must be [1]");
     for (int i = 0; i < 3; i++) {
         out[i].rank = 3, out[i].dim[0] = 1, out[i].dim[1] = x->dim[1];
         out[i].dtype = i < 2 ? KILN_F32 : 0;
@@ -326,10 +325,9 @@ static const int64_t odd[] = {1, 3, 1237}, one[] = {1, 1, 1}, few[] = {1, 2, 32}
             {.dtype = KILN_F32, .rank = 1, .dim = single, .low = 0.4, .high = 1.5}                                     \
         }                                                                                                              \
     }
-static const kiln_op_example examples[] = {EXAMPLE("odd sizes", with_cap, odd, -60, 60),
-                                           EXAMPLE("no cap", without, odd, -5, 5),
-                                           EXAMPLE("small logits", with_cap, few, -1e-3, 1e-3),
-                                           EXAMPLE("one number", with_cap, one, -1, 1)};
+static const kiln_op_example examples[] = {
+    EXAMPLE("odd sizes", with_cap, odd, -60, 60), EXAMPLE("no cap", without, odd, -5, 5),
+    EXAMPLE("small logits", with_cap, few, -1e-3, 1e-3), EXAMPLE("one number", with_cap, one, -1, 1)};
 
 const kiln_op_kind vocabulary_statistics_kind = {
     .size = sizeof vocabulary_statistics_kind,
