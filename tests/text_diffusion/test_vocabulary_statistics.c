@@ -28,7 +28,8 @@ static result result_of(const float *x, float temperature, float softcap, int by
     static const int64_t dim[] = {1, 1, WORDS}, one[] = {1}, wide[] = {1, 1, STATISTICS}, blocks[] = {1, 1, BLOCKS};
     const vocabulary_statistics_attributes how = {.softcap = softcap, .plain = 1};
     result r;
-    const kiln_tensor in[] = {window_of((void *)(uintptr_t)x, KILN_F32, 3, dim), window_of(&temperature, KILN_F32, 1, one)},
+    const kiln_tensor in[] = {window_of((void *)(uintptr_t)x, KILN_F32, 3, dim),
+                              window_of(&temperature, KILN_F32, 1, one)},
                       out[] = {window_of(r.statistics, KILN_F32, 3, wide), window_of(r.blocks, KILN_F32, 3, blocks),
                                window_of(r.e, KILN_F32, 3, dim)};
     const kiln_op_call call = {.size = sizeof call,
@@ -63,7 +64,8 @@ static void check_row(const char *what, const float *x, float temperature, float
     const float *a = (const float *)(const void *)&ours, *b = (const float *)(const void *)&theirs;
     double worst = 0;
     for (size_t i = 0; i < sizeof ours / sizeof *a; i++) {
-        const double bound = vocabulary_statistics_kind.absolute + vocabulary_statistics_kind.relative * fabs((double)b[i]);
+        const double bound =
+            vocabulary_statistics_kind.absolute + vocabulary_statistics_kind.relative * fabs((double)b[i]);
         const double off = a[i] == b[i] ? 0 : fabs((double)a[i] - (double)b[i]) / bound;
         if (!(off <= worst)) worst = off;
     }
@@ -96,7 +98,8 @@ static void test_a_nan_stays(void)
         fill(x, -3, 3), x[at] = NAN;
         const result r = result_of(x, 1, 30, 1);
         CHECK(isnan(r.statistics[STATISTIC_SUM]) && isnan(r.statistics[STATISTIC_WEIGHTED]) && isnan(r.e[at]));
-        CHECK(isnan(r.blocks[at / BLOCK]) && r.statistics[STATISTIC_PLACE] >= 0 && r.statistics[STATISTIC_PLACE] < WORDS);
+        CHECK(isnan(r.blocks[at / BLOCK]) && r.statistics[STATISTIC_PLACE] >= 0 &&
+              r.statistics[STATISTIC_PLACE] < WORDS);
     }
 }
 
@@ -158,7 +161,8 @@ static void test_both_ways_agree(void)
         if (!tiny_open_in_tiles("tests/text_diffusion/dg-tiny", rows[i], &m)) continue;
         if (!CHECK(m.width <= WIDTH_MAX && vocabulary_tiles(&m) > 1)) continue;
         for (int k = 0; k < 2; k++) {
-            const choices ours = choose(&m, k ? KILN_BF16 : KILN_F32, 1), plain = choose(&m, k ? KILN_BF16 : KILN_F32, 0);
+            const choices ours = choose(&m, k ? KILN_BF16 : KILN_F32, 1),
+                          plain = choose(&m, k ? KILN_BF16 : KILN_F32, 0);
             CHECK(!memcmp(ours.likeliest, plain.likeliest, sizeof ours.likeliest));
             CHECK(!memcmp(ours.drawn, plain.drawn, sizeof ours.drawn));
             CHECK(apart(ours.entropy, plain.entropy, PLACES) <= 1e-5);
