@@ -42,10 +42,10 @@ static void add_system(sandbox_list *l)
                                        "/etc/nvidia",
                                        "/proc",
                                        "/sys"};
-    static const char *const write[] = {
-        "/dev/null",      "/dev/zero",        "/dev/full",          "/dev/random",
-        "/dev/urandom",   "/dev/dri",         "/dev/nvidia-uvm",    "/dev/nvidia-uvm-tools",
-        "/dev/nvidiactl", "/dev/nvidia-caps", "/dev/nvidia-modeset"};
+    static const char *const write[] = {"/dev/null",      "/dev/zero",        "/dev/full",
+                                        "/dev/random",    "/dev/urandom",     "/dev/tty",
+                                        "/dev/dri",       "/dev/nvidia-uvm",  "/dev/nvidia-uvm-tools",
+                                        "/dev/nvidiactl", "/dev/nvidia-caps", "/dev/nvidia-modeset"};
 #ifdef __SANITIZE_ADDRESS__ /* looks into a file when the process ends */
     const char *leaks = getenv("LSAN_OPTIONS"), *suppressions = leaks ? strstr(leaks, "suppressions=") : NULL;
     if (suppressions) {
