@@ -1,0 +1,157 @@
+/* test_no_memory.c - every command with its k-th allocation failing: it ends by itself, and either did what it was
+ * asked or says on standard error that it could not, with a status that is not 0. Commands run in a child of this
+ * process. By itself a sample of all k; KILN_TEST_FULL=1 tries each.
+ */
+#include "harness.h"
+
+#include "base/memory_alloc.h"
+#include "cli/command.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { SAMPLE = 48, LIMIT_S = 60, TEXT = 1 << 16 };
+
+typedef struct {
+    int status; /* of waitpid */
+    int64_t allocations;
+    char out[TEXT], log[TEXT];
+} outcome;
+
+static char folder[512];
+
+static void read_text(const char *path, char *to)
+{
+    FILE *f = fopen(path, "rb");
+    size_t n = f ? fread(to, 1, TEXT - 1, f) : 0;
+    to[n] = 0;
+    if (f) fclose(f);
+}
+
+static int run_named(char **argv)
+{
+    int argc = 0;
+    while (argv[argc]) argc++;
+    for (size_t i = 0; i < n_commands; i++)
+        if (strcmp(commands[i].name, argv[0]) == 0) return commands[i].run(argc, argv);
+    return 99;
+}
+
+/* k < 0: nothing fails. */
+static void run_failing(char **argv, int64_t k, int persistent, outcome *is)
+{
+    char out[600], log[600], said[600];
+    snprintf(out, sizeof out, "%s/stdout", folder);
+    snprintf(log, sizeof log, "%s/stderr", folder);
+    snprintf(said, sizeof said, "%s/allocations", folder);
+    fflush(stdout);
+    pid_t pid = fork();
+    if (pid == 0) {
+        alarm(LIMIT_S);
+        if (!freopen(out, "w", stdout) || !freopen(log, "w", stderr)) _exit(98);
+        mem_fail_at(k, persistent);
+        int status = run_named(argv);
+        int64_t n = mem_count();
+        mem_fail_at(-1, 0);
+        fflush(stdout);
+        fflush(stderr);
+        FILE *f = fopen(said, "w");
+        if (f) fprintf(f, "%lld\n", (long long)n), fclose(f);
+        _exit(status);
+    }
+    is->status = -1;
+    if (pid < 0 || waitpid(pid, &is->status, 0) != pid) return;
+    read_text(said, is->out);
+    is->allocations = atoll(is->out);
+    read_text(out, is->out);
+    read_text(log, is->log);
+}
+
+static void check_command(const char *name, char **argv)
+{
+    static outcome sound, is;
+    run_failing(argv, -1, 0, &sound);
+    if (!CHECK_MSG(WIFEXITED(sound.status) && WEXITSTATUS(sound.status) == 0, "%s: does not work at all: status %d: %s",
+                   name, sound.status, sound.log))
+        return;
+    int64_t n = sound.allocations, step = getenv("KILN_TEST_FULL") || n <= SAMPLE ? 1 : n / SAMPLE;
+    REQUIRE(n > 0);
+    for (int persistent = 0; persistent <= 1; persistent++)
+        for (int64_t k = 0; k < n; k += persistent ? 3 * step : step) {
+            run_failing(argv, k, persistent, &is);
+            int exited = WIFEXITED(is.status), status = exited ? WEXITSTATUS(is.status) : -1;
+            CHECK_MSG(exited, "%s: allocation %lld%s: ended by signal %d: %s", name, (long long)k,
+                      persistent ? " and all after it" : "", WIFSIGNALED(is.status) ? WTERMSIG(is.status) : 0, is.log);
+            if (exited && status != 0)
+                CHECK_MSG(status <= EXIT_PARTLY && is.log[0], "%s: allocation %lld%s: status %d without a word", name,
+                          (long long)k, persistent ? " and all after it" : "", status);
+            if (exited && status == 0)
+                CHECK_MSG(strlen(is.out) == strlen(sound.out) || is.log[0],
+                          "%s: allocation %lld%s: status 0, but it printed something else:\n%s", name, (long long)k,
+                          persistent ? " and all after it" : "", is.out);
+        }
+}
+
+#define COMMAND(name, ...)                                                                                             \
+    static void test_##name(void)                                                                                      \
+    {                                                                                                                  \
+        char *argv[] = {__VA_ARGS__, NULL};                                                                            \
+        check_command(#name, argv);                                                                                    \
+    }
+static char flow[600], out_folder[600], cache[600], stored[600];
+static char plugins_folder[600];
+
+COMMAND(run, "run", flow, "--out", out_folder, "--cache", cache, "-q")
+COMMAND(explain, "run", flow, "--explain", "--cache", cache)
+COMMAND(dry_run, "run", flow, "--dry-run", "--no-cache")
+COMMAND(check, "check", flow)
+COMMAND(params, "params", flow)
+COMMAND(graph, "graph", flow, "-o", "-")
+COMMAND(convert, "convert", flow)
+COMMAND(nodes, "nodes")
+COMMAND(nodes_one, "nodes", "ImageScale")
+COMMAND(types, "types")
+COMMAND(ops, "ops")
+COMMAND(samplers, "samplers")
+COMMAND(cache_list, "cache", "ls", "--cache", cache)
+COMMAND(cache_verify, "cache", "verify", "--cache", cache)
+COMMAND(models, "models", "--models", "tests/golden")
+COMMAND(inspect, "inspect", "tests/golden/tiny-sd1")
+COMMAND(quantize, "quantize", "tests/golden/tiny-sd1/unet", stored, "--type", "q8_0")
+COMMAND(plugins, "plugins")
+COMMAND(plugin_list, "plugin", "list")
+COMMAND(completions, "completions", "bash")
+COMMAND(manual, "manual", "run")
+
+int main(int argc, char **argv)
+{
+    static const test_case cases[] = {
+        CASE(test_run),     CASE(test_explain),  CASE(test_dry_run),    CASE(test_check),        CASE(test_params),
+        CASE(test_graph),   CASE(test_convert),  CASE(test_nodes),      CASE(test_nodes_one),    CASE(test_types),
+        CASE(test_ops),     CASE(test_samplers), CASE(test_cache_list), CASE(test_cache_verify), CASE(test_models),
+        CASE(test_inspect), CASE(test_quantize), CASE(test_plugins),    CASE(test_plugin_list),  CASE(test_completions),
+        CASE(test_manual),
+    };
+    snprintf(folder, sizeof folder, "%s", test_folder());
+    snprintf(flow, sizeof flow, "%s/flow.yaml", folder);
+    snprintf(out_folder, sizeof out_folder, "%s/out", folder);
+    snprintf(cache, sizeof cache, "%s/cache", folder);
+    snprintf(stored, sizeof stored, "%s/stored.gguf", folder);
+    snprintf(plugins_folder, sizeof plugins_folder, "%s/plugins", test_build());
+    setenv("KILN_PLUGIN_PATH", plugins_folder, 1);
+    setenv("KILN_CONFIG", "off", 1);
+    FILE *f = fopen(flow, "w");
+    if (!f || chdir(test_root()) != 0) return 2;
+    fputs("params: {width: 16}\nnodes:\n  empty: {class_type: EmptyImage, inputs: {width: \"${width}\", height: 16}}\n"
+          "  more: {class_type: ImageInvert, inputs: {image: [empty, 0]}}\n  save: {class_type: SaveImage, inputs: "
+          "{images: [more, 0]}}\n",
+          f);
+    fclose(f);
+    return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
+}
