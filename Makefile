@@ -69,8 +69,12 @@ $(B)/%_avx2.o: isa := -mavx2 -mfma -mf16c
 $(B)/%_avx512.o: isa := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx2 -mfma -mf16c -mprefer-vector-width=512
 $(B)/%_avx512bf16.o: isa := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512bf16 -mavx2 -mfma -mf16c -mprefer-vector-width=512
 $(B)/%_avx512vnni.o: isa := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c -mprefer-vector-width=512
-$(B)/engine/backend/cpu/%.o: kernel_opt := $(if $(filter 1,$(COVERAGE)),-fprofile-update=single -fno-math-errno -fno-trapping-math,$(if $(filter 1,$(DEBUG)),,-O3 -fno-math-errno -fno-trapping-math))
-$(B)/engine/tensor/block_%.o: kernel_opt := $(if $(filter 1,$(COVERAGE)),-fprofile-update=single -fno-math-errno -fno-trapping-math,$(if $(filter 1,$(DEBUG)),,-O3 -fno-math-errno -fno-trapping-math))
+optimised_kernel := $(if $(filter 1,$(DEBUG)),,-O3 -fno-math-errno -fno-trapping-math)
+ifeq ($(COVERAGE),1)
+optimised_kernel := -fprofile-update=single -fno-math-errno -fno-trapping-math -Dalways_inline=unused
+endif
+$(B)/engine/backend/cpu/%.o: kernel_opt := $(optimised_kernel)
+$(B)/engine/tensor/block_%.o: kernel_opt := $(optimised_kernel)
 
 $(B)/engine/%.o: engine/%.c
 	@mkdir -p $(@D)

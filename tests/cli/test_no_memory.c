@@ -26,7 +26,7 @@ typedef struct {
     char out[TEXT], log[TEXT];
 } outcome;
 
-static char folder[512];
+static char folder[512], out_folder[600];
 
 static void read_text(const char *path, char *to)
 {
@@ -36,10 +36,11 @@ static void read_text(const char *path, char *to)
     if (f) fclose(f);
 }
 
-static int run_named(char **argv)
+static int run_named(char **words)
 {
     int argc = 0;
-    while (argv[argc]) argc++;
+    char *argv[32] = {NULL}; /* writable, as a process has them */
+    for (; words[argc] && argc < 31; argc++) argv[argc] = strdup(words[argc]);
     for (size_t i = 0; i < n_commands; i++)
         if (strcmp(commands[i].name, argv[0]) == 0) return commands[i].run(argc, argv);
     return 99;
@@ -49,6 +50,9 @@ static int run_named(char **argv)
 static void run_failing(char **argv, int64_t k, int persistent, outcome *is)
 {
     char out[600], log[600], said[600];
+    static int n_run;
+    snprintf(out_folder, sizeof out_folder, "%s/out/%06d", folder,
+             n_run++); /* a run does not go on where another ended */
     snprintf(out, sizeof out, "%s/stdout", folder);
     snprintf(log, sizeof log, "%s/stderr", folder);
     snprintf(said, sizeof said, "%s/allocations", folder);
@@ -111,8 +115,8 @@ static void check_command(const char *name, int whole, char **argv)
         char *argv[] = {__VA_ARGS__, NULL};                                                                            \
         check_command(#name, whole, argv);                                                                             \
     }
-static char flow[600], api[600], out_folder[600], cache[600], stored[600];
-static char plugins_folder[600];
+static char flow[600], api[600], sheet[600], events[600], trace[600], cache[600], stored[600];
+static char plugins_folder[600], image_plugin[700];
 
 COMMAND(run, 1, "run", flow, "--trust", "all", "--out", out_folder, "--cache", cache, "-q")
 COMMAND(explain, 1, "run", flow, "--trust", "all", "--explain", "--cache", cache)
@@ -135,23 +139,80 @@ COMMAND(plugins, 0, "plugins")
 COMMAND(plugin_list, 0, "plugin", "list")
 COMMAND(completions, 0, "completions", "bash")
 COMMAND(manual, 0, "manual", "run")
+COMMAND(picture, 1, "run", "workflows/txt2img.yaml", "--trust", "all", "--models", "tests/golden", "--set",
+        "model.ckpt_name=tiny-sd1", "--set", "empty.width=16", "--set", "empty.height=16", "--set", "steps=1", "--over",
+        "seed=1,2", "--sheet", sheet, "--events", events, "--trace", trace, "--no-cache", "--out", out_folder, "-q")
+COMMAND(check_json, 0, "check", flow, "--json")
+COMMAND(check_editor, 1, "check", "tests/workflow/editor/bypass.json", "--models", "tests/golden")
+COMMAND(check_dynamic, 1, "check", "tests/workflow/editor/dynamic.json")
+COMMAND(convert_editor, 1, "convert", "tests/workflow/editor/box.json", "-o", api)
+COMMAND(params_json, 0, "params", flow, "--all", "--json")
+COMMAND(nodes_json, 0, "nodes", "--json")
+COMMAND(nodes_coverage, 0, "nodes", "--coverage")
+COMMAND(types_json, 0, "types", "--json")
+COMMAND(ops_json, 0, "ops", "--json")
+COMMAND(samplers_json, 0, "samplers", "--json")
+COMMAND(cache_json, 0, "cache", "ls", "--json", "--cache", cache)
+COMMAND(cache_gc, 0, "cache", "gc", "--size", "1K", "--cache", cache)
+COMMAND(models_json, 0, "models", "--models", "tests/golden", "--json", "--hash")
+COMMAND(inspect_json, 0, "inspect", "tests/golden/tiny-sd1/unet", "--json", "--finite", "--identity")
+COMMAND(inspect_lora, 0, "inspect", "tests/golden/lora/kohya.safetensors", "--tensors")
+COMMAND(plugins_json, 0, "plugins", "--json")
+COMMAND(plugin_info, 0, "plugin", "info", image_plugin)
 
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
-        CASE(test_run),     CASE(test_explain),  CASE(test_dry_run),    CASE(test_check),        CASE(test_params),
-        CASE(test_graph),   CASE(test_convert),  CASE(test_nodes),      CASE(test_nodes_one),    CASE(test_types),
-        CASE(test_ops),     CASE(test_samplers), CASE(test_cache_list), CASE(test_cache_verify), CASE(test_models),
-        CASE(test_inspect), CASE(test_quantize), CASE(test_plugins),    CASE(test_plugin_list),  CASE(test_completions),
+        CASE(test_run),
+        CASE(test_explain),
+        CASE(test_dry_run),
+        CASE(test_check),
+        CASE(test_params),
+        CASE(test_graph),
+        CASE(test_convert),
+        CASE(test_nodes),
+        CASE(test_nodes_one),
+        CASE(test_types),
+        CASE(test_ops),
+        CASE(test_samplers),
+        CASE(test_cache_list),
+        CASE(test_cache_verify),
+        CASE(test_models),
+        CASE(test_inspect),
+        CASE(test_quantize),
+        CASE(test_plugins),
+        CASE(test_plugin_list),
+        CASE(test_completions),
         CASE(test_manual),
+        CASE(test_picture),
+        CASE(test_check_json),
+        CASE(test_check_editor),
+        CASE(test_check_dynamic),
+        CASE(test_convert_editor),
+        CASE(test_params_json),
+        CASE(test_nodes_json),
+        CASE(test_nodes_coverage),
+        CASE(test_types_json),
+        CASE(test_ops_json),
+        CASE(test_samplers_json),
+        CASE(test_cache_json),
+        CASE(test_cache_gc),
+        CASE(test_models_json),
+        CASE(test_inspect_json),
+        CASE(test_inspect_lora),
+        CASE(test_plugins_json),
+        CASE(test_plugin_info),
     };
     snprintf(folder, sizeof folder, "%s", test_folder());
     snprintf(flow, sizeof flow, "%s/flow.yaml", folder);
-    snprintf(out_folder, sizeof out_folder, "%s/out", folder);
+    snprintf(sheet, sizeof sheet, "%s/sheet.png", folder);
+    snprintf(events, sizeof events, "%s/events", folder);
+    snprintf(trace, sizeof trace, "%s/trace", folder);
     snprintf(api, sizeof api, "%s/api.json", folder);
     snprintf(cache, sizeof cache, "%s/cache", folder);
     snprintf(stored, sizeof stored, "%s/stored.gguf", folder);
     snprintf(plugins_folder, sizeof plugins_folder, "%s/plugins", test_build());
+    snprintf(image_plugin, sizeof image_plugin, "%s/kiln-image.so", plugins_folder);
     setenv("KILN_PLUGIN_PATH", plugins_folder, 1);
     setenv("KILN_CONFIG", "off", 1);
     FILE *f = fopen(flow, "w");
