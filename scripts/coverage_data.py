@@ -8,6 +8,7 @@ a length; only arcs are counted, so that the sum of two files is the sum of thei
 import array
 import json
 import os
+import re
 import signal
 import struct
 import subprocess
@@ -59,7 +60,7 @@ def run_test(name, build, limit, log, root=ROOT, more_env=None):
     if timed_out:
         return seconds, f"took more than {limit:.0f} s"
     lines = open(log, errors="replace").read().splitlines()
-    failed = [line for line in lines if line.startswith("FAIL ")]
+    failed = [line for line in lines if line.startswith("FAIL ") or re.match(r"tests/\S*\.sh: line \d+: .*: command not found", line)]
     if failed:
         return seconds, failed[0]
     if status != 0:
