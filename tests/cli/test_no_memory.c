@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { SAMPLE = 48, LIMIT_S = 60, TEXT = 1 << 16 };
+enum { SAMPLE = 32, LIMIT_S = 60, TEXT = 1 << 16 };
 
 typedef struct {
     int status; /* of waitpid */
@@ -128,7 +128,6 @@ COMMAND(convert, 1, "convert", flow, "-o", api)
 COMMAND(nodes, 0, "nodes")
 COMMAND(nodes_one, 0, "nodes", "ImageScale")
 COMMAND(types, 0, "types")
-COMMAND(ops, 0, "ops")
 COMMAND(samplers, 0, "samplers")
 COMMAND(cache_list, 1, "cache", "ls", "--cache", cache)
 COMMAND(cache_verify, 1, "cache", "verify", "--cache", cache)
@@ -163,45 +162,17 @@ COMMAND(plugin_info, 0, "plugin", "info", image_plugin)
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
-        CASE(test_run),
-        CASE(test_explain),
-        CASE(test_dry_run),
-        CASE(test_check),
-        CASE(test_params),
-        CASE(test_graph),
-        CASE(test_convert),
-        CASE(test_nodes),
-        CASE(test_nodes_one),
-        CASE(test_types),
-        CASE(test_ops),
-        CASE(test_samplers),
-        CASE(test_cache_list),
-        CASE(test_cache_verify),
-        CASE(test_models),
-        CASE(test_inspect),
-        CASE(test_quantize),
-        CASE(test_plugins),
-        CASE(test_plugin_list),
-        CASE(test_completions),
-        CASE(test_manual),
-        CASE(test_picture),
-        CASE(test_check_json),
-        CASE(test_check_editor),
-        CASE(test_check_dynamic),
-        CASE(test_convert_editor),
-        CASE(test_params_json),
-        CASE(test_nodes_json),
-        CASE(test_nodes_coverage),
-        CASE(test_types_json),
-        CASE(test_ops_json),
-        CASE(test_samplers_json),
-        CASE(test_cache_json),
-        CASE(test_cache_gc),
-        CASE(test_models_json),
-        CASE(test_inspect_json),
-        CASE(test_inspect_lora),
-        CASE(test_plugins_json),
-        CASE(test_plugin_info),
+        CASE(test_run),           CASE(test_explain),        CASE(test_dry_run),        CASE(test_check),
+        CASE(test_params),        CASE(test_graph),          CASE(test_convert),        CASE(test_nodes),
+        CASE(test_nodes_one),     CASE(test_types),
+
+        CASE(test_samplers),      CASE(test_cache_list),     CASE(test_cache_verify),   CASE(test_models),
+        CASE(test_inspect),       CASE(test_quantize),       CASE(test_plugins),        CASE(test_plugin_list),
+        CASE(test_completions),   CASE(test_manual),         CASE(test_picture),        CASE(test_check_json),
+        CASE(test_check_editor),  CASE(test_check_dynamic),  CASE(test_convert_editor), CASE(test_params_json),
+        CASE(test_nodes_json),    CASE(test_nodes_coverage), CASE(test_types_json),     CASE(test_ops_json),
+        CASE(test_samplers_json), CASE(test_cache_json),     CASE(test_cache_gc),       CASE(test_models_json),
+        CASE(test_inspect_json),  CASE(test_inspect_lora),   CASE(test_plugins_json),   CASE(test_plugin_info),
     };
     snprintf(folder, sizeof folder, "%s", test_folder());
     snprintf(flow, sizeof flow, "%s/flow.yaml", folder);
