@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { SAMPLE = 32, LIMIT_S = 60, TEXT = 1 << 16 };
+enum { SAMPLE = 16, LIMIT_S = 60, TEXT = 1 << 16 };
 
 typedef struct {
     int status; /* of waitpid */
@@ -94,7 +94,7 @@ static void check_command(const char *name, int whole, char **argv)
     int64_t n = sound.allocations, step = getenv("KILN_TEST_FULL") || n <= SAMPLE ? 1 : n / SAMPLE;
     REQUIRE(n > 0);
     for (int persistent = 0; persistent <= 1; persistent++)
-        for (int64_t k = 0; k < n; k += persistent ? 3 * step : step) {
+        for (int64_t k = 0; k < n; k += persistent ? 4 * step : step) {
             run_failing(argv, k, persistent, &is);
             int exited = WIFEXITED(is.status), status = exited ? WEXITSTATUS(is.status) : -1;
             CHECK_MSG(exited, "%s: allocation %lld%s: ended by signal %d: %s", name, (long long)k,
