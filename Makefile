@@ -1,5 +1,6 @@
 # kiln: make (build), make run, make test, make bench, make install PREFIX=...
 #   DEBUG=1            -O0 -g with assertions       SAN=address|undefined|thread, with assertions
+#   COVERAGE=1         counts branches (scripts/coverage)
 #   CC=clang           another compiler             V=1  show commands
 #   KILN_BUILD=FOLDER  build there (no blanks in its name) and not in build/; the sources may be read-only
 # Every .c file under engine/ is part of libkiln, engine/cli/ is the command, nodes/NAME and plugins/NAME
@@ -24,6 +25,9 @@ endif
 ifneq ($(SAN),)
 config := $(config)-$(SAN)
 endif
+ifeq ($(COVERAGE),1)
+config := coverage
+endif
 ifneq ($(origin CC),default)
 ifneq ($(notdir $(CC)),gcc)
 config := $(config)-$(notdir $(CC))
@@ -40,7 +44,13 @@ ifeq ($(DEBUG)$(SAN),)
 OPT += -DNDEBUG
 endif
 SANFLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer)
-CFLAGS_ALL := -std=c11 -D_GNU_SOURCE -g $(OPT) -fPIC -fvisibility=hidden -ffp-contract=off $(WARN) $(SANFLAGS) $(CFLAGS)
+# Branches as they are written: none inlined twice, none made a conditional move. Counts are kept where a process ends by _exit.
+ifeq ($(COVERAGE),1)
+OPT := -O1 -fno-inline -fno-ssa-phiopt -DNDEBUG -Wno-maybe-uninitialized
+SANFLAGS := --coverage -fprofile-update=prefer-atomic
+CFLAGS_COVERAGE := -include tests/coverage/exit_counted.h
+endif
+CFLAGS_ALL := -std=c11 -D_GNU_SOURCE -g $(OPT) -fPIC -fvisibility=hidden -ffp-contract=off $(WARN) $(SANFLAGS) $(CFLAGS_COVERAGE) $(CFLAGS)
 ENGINE_INC := -Iinclude -Iengine
 DEFS := -DKILN_VERSION='"$(VERSION)"'
 LDFLAGS_ALL := $(SANFLAGS) -Wl,-z,relro,-z,now $(LDFLAGS)
@@ -59,8 +69,12 @@ $(B)/%_avx2.o: isa := -mavx2 -mfma -mf16c
 $(B)/%_avx512.o: isa := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx2 -mfma -mf16c -mprefer-vector-width=512
 $(B)/%_avx512bf16.o: isa := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512bf16 -mavx2 -mfma -mf16c -mprefer-vector-width=512
 $(B)/%_avx512vnni.o: isa := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c -mprefer-vector-width=512
-$(B)/engine/backend/cpu/%.o: kernel_opt := $(if $(filter 1,$(DEBUG)),,-O3 -fno-math-errno -fno-trapping-math)
-$(B)/engine/tensor/block_%.o: kernel_opt := $(if $(filter 1,$(DEBUG)),,-O3 -fno-math-errno -fno-trapping-math)
+optimised_kernel := $(if $(filter 1,$(DEBUG)),,-O3 -fno-math-errno -fno-trapping-math)
+ifeq ($(COVERAGE),1)
+optimised_kernel := -fprofile-update=single -fno-math-errno -fno-trapping-math -Dalways_inline=unused
+endif
+$(B)/engine/backend/cpu/%.o: kernel_opt := $(optimised_kernel)
+$(B)/engine/tensor/block_%.o: kernel_opt := $(optimised_kernel)
 
 $(B)/engine/%.o: engine/%.c
 	@mkdir -p $(@D)
@@ -162,10 +176,10 @@ $(B)/backends/kiln-cuda.so: $(cuda_obj) $(B)/libkiln.a
 	$(Q)chmod go-w $(@D) $@
 
 # The same files over tests/cuda_emu: kernels as C++ of the host, a runtime that is none. Optimised in every build, or its tests take minutes.
-emu_opt := $(if $(filter -O0,$(OPT)),-O1,$(OPT))
+emu_opt := $(if $(filter -O0,$(OPT)),-O1,$(if $(filter 1,$(COVERAGE)),-O2 -DNDEBUG,$(OPT)))
 emu_flags := -DKILN_CUDA_EMU -Itests/cuda_emu -Itests/cuda_emu/fake $(ENGINE_INC) -Itests
 emu_obj := $(patsubst %.c,$(B)/emu/%.o,$(cuda_src)) $(cuda_kernel:%.cu=$(B)/emu/%.cu.o) $(B)/emu/tests/cuda_emu/cu_shim.o
-CXXFLAGS_EMU = -std=c++17 -g $(emu_opt) -fPIC -ffp-contract=off -Wall -Wextra -Wshadow -Werror -Wno-unknown-pragmas $(SANFLAGS) $(CXXFLAGS)
+CXXFLAGS_EMU = -std=c++17 -g $(emu_opt) -fPIC -ffp-contract=off -Wall -Wextra -Wshadow -Werror -Wno-unknown-pragmas $(filter-out --coverage -fprofile-update%,$(SANFLAGS)) $(CXXFLAGS)
 $(B)/emu/%.o: %.c
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  CC  $< (emulation)")
@@ -190,6 +204,9 @@ $(B)/emu/kiln-cuda-emu.so: $(emu_obj) $(B)/emu/tests/cuda_emu/emu_library.o $(B)
 # ---- tests -----------------------------------------------------------------------------------------
 test_src := $(wildcard tests/*/test_*.c)
 test_bin := $(test_src:%.c=$(B)/%)
+ifeq ($(COVERAGE),1)
+$(B)/tests/%.o: CFLAGS_ALL := $(filter-out --coverage -fprofile-update%,$(CFLAGS_ALL))
+endif
 $(B)/tests/%.o: tests/%.c
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  CC  $<")
@@ -244,7 +261,7 @@ $(B)/workflows $(B)/templates $(B)/rust: FORCE
 $(B)/pkgconfig/kiln.pc: scripts/kiln.pc.in Makefile
 	@mkdir -p $(@D) && sed -e 's|@PREFIX@|$(CURDIR)|' -e 's|@VERSION@|$(VERSION)|' -e 's|^plugindir=.*|plugindir=$(abspath $(B))/plugins|' $< >$@
 help:
-	@sed -n '1,6p' Makefile; echo; echo "targets: all run test test-memory test-places test-promises test-samplers test-sanitizers test-templates bench bench-sdxl bench-peers parity-full parity-comfyui parity-tokenizers fuzz install uninstall deb compdb format format-check lint analyze clean"
+	@sed -n '1,6p' Makefile; echo; echo "targets: all run test test-memory test-places test-promises test-samplers test-sanitizers test-templates coverage mutation bench bench-sdxl bench-peers parity-full parity-comfyui parity-tokenizers fuzz install uninstall deb compdb format format-check lint analyze clean"
 
 # The first thing `make run` and `make test` do, so that a bare machine becomes a working one.
 setup:
@@ -339,6 +356,13 @@ parity-tokenizers: setup
 torture: setup
 	$(Q)$(MAKE) --no-print-directory tests
 	$(Q)KILN_BUILD=$(B) scripts/torture
+# Which branches of engine/ the tests take, and whether they fail when a token is changed (docs/coverage.md).
+.PHONY: coverage mutation
+coverage: setup
+	$(Q)$(MAKE) --no-print-directory $(parallel) COVERAGE=1 NVCC= KILN_BUILD=build/coverage tests
+	$(Q)KILN_BUILD=build/coverage scripts/coverage $(ARGS) $(FILTER)
+mutation:
+	$(Q)scripts/mutate $(ARGS)
 fuzz:
 	$(Q)scripts/setup --dev
 	$(Q)scripts/fuzz

@@ -96,11 +96,4 @@ if command -v fincore >/dev/null; then
     inspect 0 large.safetensors && says '859,520,964' && [ "$(fincore -b -n -o RES large.safetensors)" -lt 8000000 ]; verdict only_headers_are_read $?
 else echo "skip only_headers_are_read: no fincore here"; fi
 
-# ---- standard input and pipes
-lora=workflows/models/loras/shapes-night.safetensors
-expect a_file_on_standard_input 0 "(family lora), complete" bash -c '"$1" inspect - <"$2"' _ "$kiln" $lora
-expect a_pipe_on_standard_input 0 "(family lora), complete" bash -c 'cat "$2" | "$1" inspect -' _ "$kiln" $lora
-expect a_process_substitution 0 "(family lora), complete" bash -c '"$1" inspect <(cat "$2")' _ "$kiln" $lora
-expect a_pipe_of_something_else 2 "a safetensors file starts with 8 bytes of header length" bash -c 'echo hello | "$1" inspect -' _ "$kiln"
-expect no_room_for_a_pipe 2 "no room to read it into (TMPDIR)" bash -c 'cat "$2" | TMPDIR=/nowhere "$1" inspect -' _ "$kiln" $lora
 exit $status

@@ -117,7 +117,7 @@ static int original_name(const char *name, char *out, size_t size)
     return decodes;
 }
 
-/* taesd's tensors in its own names: one half, or both with `prefix`. */
+/* taesd's tensors in its own names: one half, or both with `prefix` (2: as a checkpoint has them). */
 static const char *put_taesd(const char *file, const char *from, int halves, int prefix, float scale)
 {
     static listing l, some;
@@ -130,7 +130,7 @@ static const char *put_taesd(const char *file, const char *from, int halves, int
         int decodes = original_name(l.name[i], name, sizeof name);
         if (!(halves >> decodes & 1)) continue;
         some.t[some.n] = l.t[i];
-        snprintf(some.name[some.n], sizeof some.name[0], "%s%.150s",
+        snprintf(some.name[some.n], sizeof some.name[0], "%s%s%.150s", prefix == 2 ? "first_stage_model." : "",
                  !prefix   ? ""
                  : decodes ? "taesd_decoder."
                            : "taesd_encoder.",
@@ -167,6 +167,12 @@ static void test_taesd_comes_in_its_own_files(void)
     kiln_value *v = open_path(put_taesd("both.safetensors", "taesdxl", ENCODER | DECODER, 1, 0.13025f));
     REQUIRE(v);
     CHECK_STR(models()->vae(rig_ctx(), v)->autoencoder->architecture, "TAESDXL");
+    check_way(v, g, "taesdxl", 0);
+    check_way(v, g, "taesdxl", 1);
+    rig_host()->unref(v);
+    /* both as a checkpoint has them; the file's name says whose */
+    v = open_path(put_taesd("taesdxl_of_checkpoint.safetensors", "taesdxl", ENCODER | DECODER, 2, 0));
+    REQUIRE(v);
     check_way(v, g, "taesdxl", 0);
     check_way(v, g, "taesdxl", 1);
     rig_host()->unref(v);
