@@ -1,8 +1,10 @@
 /* process_state.h - what of the process a plugin may not leave changed: the working folder, the signal mask and
- * handlers, the locale, the umask, limits, descriptors, and what goes to standard output. Around each call of a plugin
+ * handlers, the locale, the umask, limits, descriptors, environment variables, and what goes to standard output. Around each call of a plugin
  * that did not come with kiln: what has changed is put back, with a warning that names node and plugin. */
 #ifndef KILN_PLUGIN_PROCESS_STATE_H
 #define KILN_PLUGIN_PROCESS_STATE_H
+
+#include "base/hash.h"
 
 #include <locale.h>
 #include <signal.h>
@@ -20,6 +22,7 @@ typedef struct {
     mode_t umask;
     char locale[256];
     size_t threads;
+    digest environment;
 } process_state;
 
 /* Plugins whose calls are looked at, by id; called while plugins are loaded. forget: none any more. */

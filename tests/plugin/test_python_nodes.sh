@@ -22,8 +22,8 @@ grep -q 'node PyBrightness' said.txt && grep -q 'node PySentence' said.txt && gr
 run() { rm -rf out && "$kiln" run "$@" --plugins . --out out >paths.txt 2>said.txt; }
 pixels() { tail -c "+$(grep -abo IDAT "$1" | head -n 1 | cut -d: -f1)" "$1" | cksum; }
 run python_nodes.yaml --no-cache && [ "$(cat out/words_00001_.txt)" = "A red circle a red circle." ]; verdict a_text $?
-# 64 of 255 and a quarter are 128 of 255, near enough for a picture
-printf 'nodes:\n  a: {class_type: EmptyImage, inputs: {width: 16, height: 8, color: 8421504}}\n  s: {class_type: SaveImage, inputs: {images: [a, 0], filename_prefix: wanted}}\n' >wanted.yaml
+# 64 of 255 and a quarter are 127.75 of 255, of which a file has the whole part
+printf 'nodes:\n  a: {class_type: EmptyImage, inputs: {width: 16, height: 8, color: 8355711}}\n  s: {class_type: SaveImage, inputs: {images: [a, 0], filename_prefix: wanted}}\n' >wanted.yaml
 cp out/light_00001_.png light.png; run wanted.yaml --no-cache; [ "$(pixels light.png)" = "$(pixels out/wanted_00001_.png)" ]; verdict a_picture $?
 [ ! -e $folder/__pycache__ ]; verdict nothing_is_written_beside_the_files $?
 
