@@ -105,7 +105,8 @@ static void put_folder(int fd, const char *folder, int depth)
     if (d) put(fd, folder);
     for (struct dirent *x; d && (x = readdir(d));) {
         char path[PATH_MAX];
-        if (x->d_name[0] == '.' || snprintf(path, sizeof path, "%s/%s", folder, x->d_name) >= (int)sizeof path) continue;
+        if (x->d_name[0] == '.' || snprintf(path, sizeof path, "%s/%s", folder, x->d_name) >= (int)sizeof path)
+            continue;
         if (x->d_type == DT_DIR)
             put_folder(fd, path, depth + 1);
         else
@@ -120,7 +121,8 @@ static void put_plugin(int fd, const plugin_info *p)
     char folder[PATH_MAX];
     size_t n = strlen(p->path);
     put(fd, p->path);
-    if (!p->shipped && n > 3 && snprintf(folder, sizeof folder, "%.*s.data", (int)(n - 3), p->path) < (int)sizeof folder)
+    if (!p->shipped && n > 3 &&
+        snprintf(folder, sizeof folder, "%.*s.data", (int)(n - 3), p->path) < (int)sizeof folder)
         put_folder(fd, folder, 0);
 }
 

@@ -1,6 +1,7 @@
 /* process_state.h - what of the process a plugin may not leave changed: the working folder, the signal mask and
- * handlers, the locale, the umask, limits, descriptors, environment variables, and what goes to standard output. Around each call of a plugin
- * that did not come with kiln: what has changed is put back, with a warning that names node and plugin. */
+ * handlers, the locale, the umask, limits, descriptors, environment variables, and what goes to standard output. Around
+ * each call of a plugin that did not come with kiln: what has changed is put back, with a warning that names node and
+ * plugin. */
 #ifndef KILN_PLUGIN_PROCESS_STATE_H
 #define KILN_PLUGIN_PROCESS_STATE_H
 

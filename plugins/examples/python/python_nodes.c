@@ -390,7 +390,8 @@ static kiln_status run(size_t which, const kiln_call *c)
 #define NAME8(a) run_##a##0, run_##a##1, run_##a##2, run_##a##3, run_##a##4, run_##a##5, run_##a##6, run_##a##7
 RUN8(0)
 RUN8(1)
-RUN8(2) RUN8(3) RUN8(4) RUN8(5) RUN8(6) RUN8(7) static kiln_status (*const run_of[NODES_MAX])(const kiln_call *) = {
+RUN8(2)
+RUN8(3) RUN8(4) RUN8(5) RUN8(6) RUN8(7) static kiln_status (*const run_of[NODES_MAX])(const kiln_call *) = {
     NAME8(0), NAME8(1), NAME8(2), NAME8(3), NAME8(4), NAME8(5), NAME8(6), NAME8(7)};
 
 /* ---- the table ---- */
