@@ -152,6 +152,8 @@ void process_state_take(process_state *s, const char *plugin, int count_threads)
 typedef struct {
     const process_state *s;
     const char *node, *type, *plugin;
+    void (*found)(void *arg, const char *what); /* NULL: a warning is */
+    void *arg;
 } blame;
 
 __attribute__((format(printf, 2, 3))) static void say(const blame *b, const char *fmt, ...)
@@ -161,6 +163,10 @@ __attribute__((format(printf, 2, 3))) static void say(const blame *b, const char
     va_start(args, fmt);
     vsnprintf(what, sizeof what, fmt, args);
     va_end(args);
+    if (b->found) {
+        b->found(b->arg, what);
+        return;
+    }
     log_warn("node '%s' (%s) of plugin %s%s %s", b->node, b->type, b->plugin,
              b->s->alone ? "" : ", or one that ran beside it,", what);
 }
@@ -344,7 +350,7 @@ static void compare_output(const blame *b)
         !atomic_compare_exchange_strong(&printed_seen, &seen, now.st_size))
         return;
     size_t which = b ? index_of(b->plugin) : PLUGINS_MAX;
-    if (which < PLUGINS_MAX && !atomic_exchange(&said_output[which], 1))
+    if (which < PLUGINS_MAX && (b->found || !atomic_exchange(&said_output[which], 1)))
         say(b, "wrote to standard output, which is for the paths of results; what it writes goes to standard error "
                "instead. Use "
                "host->log()");
@@ -366,19 +372,29 @@ static void compare_threads(const blame *b)
             now - b->s->threads, now - b->s->threads == 1 ? "" : "s");
 }
 
-void process_state_compare(const process_state *s, const char *node, const char *type, const char *plugin)
+static void compare(blame *b, const process_state *s)
 {
-    if (!s->watched) return;
     process_state was = *s;
     if (atomic_fetch_sub(&running, 1) != 1) was.alone = 0;
-    blame b = {.s = &was, .node = node, .type = type, .plugin = plugin};
-    compare_descriptors(&b);
-    compare_streams(&b);
-    compare_limits(&b);
-    compare_signals(&b);
-    compare_folder(&b);
-    compare_numbers(&b);
-    compare_environment(&b);
-    compare_output(&b);
-    compare_threads(&b);
+    b->s = &was;
+    compare_descriptors(b);
+    compare_streams(b);
+    compare_limits(b);
+    compare_signals(b);
+    compare_folder(b);
+    compare_numbers(b);
+    compare_environment(b);
+    compare_output(b);
+    compare_threads(b);
+}
+
+void process_state_compare(const process_state *s, const char *node, const char *type, const char *plugin)
+{
+    if (s->watched) compare(&(blame){.node = node, .type = type, .plugin = plugin}, s);
+}
+
+void process_state_find(const process_state *s, const char *plugin, void (*found)(void *arg, const char *what),
+                        void *arg)
+{
+    if (s->watched) compare(&(blame){.plugin = plugin, .found = found, .arg = arg}, s);
 }

@@ -40,5 +40,8 @@ void process_state_last_output(void);
 void process_state_take(process_state *s, const char *plugin, int count_threads);
 /* What the call has changed: each is put back, and said in a warning. */
 void process_state_compare(const process_state *s, const char *node, const char *type, const char *plugin);
+/* The same, but told to found() ("changed the umask from 022 to 000; ..."). */
+void process_state_find(const process_state *s, const char *plugin, void (*found)(void *arg, const char *what),
+                        void *arg);
 
 #endif
