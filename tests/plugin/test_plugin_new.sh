@@ -83,10 +83,10 @@ P
     twin() { kiln run twin.yaml --plugins "twins/$1/twin" --models "$work/models" --no-cache --precision f32 --quiet --out "$work/twin_$1" >"$work/said.txt" 2>&1 &&
         tail -c "+$(grep -abo IDAT "$work/twin_$1/got_00001_.png" | head -n 1 | cut -d: -f1)" "$work/twin_$1/got_00001_.png" | cksum; }
     in_c=$(twin c); [ -n "$in_c" ] && [ "$in_c" = "$(twin rust)" ]; verdict a_model_in_rust_draws_what_it_draws_in_c $?
-    mkdir -p levels/src && cp "$KILN_ROOT/tests/plugin/rust_levels.rs" levels/src/main.rs &&
+    mkdir -p levels/src && cp "$KILN_ROOT/tests/plugin/rust/rust_levels.rs" levels/src/main.rs &&
         printf '[package]\nname = "levels"\nversion = "0.1.0"\nedition = "2021"\n[dependencies]\nkiln = { path = "%s" }\n' "$KILN_ROOT/bindings/rust" >levels/Cargo.toml &&
         (cd levels && PATH=$(dirname "$cargo"):$PATH CARGO_HOME="$work/cargo" "$cargo" run --quiet --offline >rust.txt 2>"$work/said.txt") &&
-        gcc -std=gnu11 -O1 -ffp-contract=off -I"$KILN_ROOT/include" "$KILN_ROOT/tests/plugin/rust_levels.c" -o levels/in_c -lm && levels/in_c >levels/c.txt &&
+        gcc -std=gnu11 -O1 -ffp-contract=off -I"$KILN_ROOT/include" "$KILN_ROOT/tests/plugin/rust/rust_levels.c" -o levels/in_c -lm && levels/in_c >levels/c.txt &&
         [ "$(wc -l <levels/c.txt)" -gt 500 ] && diff levels/c.txt levels/rust.txt >"$work/said.txt"; verdict noise_levels_in_rust_are_those_of_the_header $?
 else
     echo "skip rust_builds_and_passes_its_test: there is no cargo"
