@@ -410,7 +410,7 @@ deb: all $(if $(NVCC),cuda)
 # make format writes; make format-check says what make format would change; make lint takes a minute, make analyze
 # (clang's static analyzer) a quarter of an hour. Continuous integration runs format-check and lint.
 sources = $(shell git ls-files '*.c' '*.h' '*.cu' '*.cpp' '*.hpp')
-linted = $(filter-out engine/backend/cuda/%,$(filter engine/% nodes/% plugins/%,$(filter %.c,$(sources))))
+linted = $(filter-out engine/backend/cuda/% plugins/examples/python/%,$(filter engine/% nodes/% plugins/%,$(filter %.c,$(sources))))
 analyzer = clang-analyzer-*
 compdb:
 	$(Q)scripts/compdb "$(CC)" > compile_commands.json

@@ -37,7 +37,8 @@ struct store {
     sqlite3_stmt *statement[SQL_COUNT];
     int read_only, short_lived, warned_damage, warned_write;
     double opened;
-    uint64_t index_device, index_inode; /* the file that is open, so that no other is moved aside */
+    uint64_t index_device, index_inode;   /* the file that is open, so that no other is moved aside */
+    uint64_t relied_device, relied_inode; /* the same once it is open for good (descriptors_rely_on_file) */
     /* queue */
     queued *queue;
     size_t n_queue, queue_capacity;

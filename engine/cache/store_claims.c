@@ -9,6 +9,7 @@
  */
 #include "cache/open_store.h"
 
+#include "base/descriptors.h"
 #include "base/lock.h"
 #include "base/clock.h"
 #include "base/memory_alloc.h"
@@ -51,7 +52,9 @@ static int open_file(store *s, int file, error *e)
         snprintf(path, STORE_PATH_MAX, "%s/claims.%d", s->folder, file);
     else
         snprintf(path, STORE_PATH_MAX, "%s/claims", s->folder);
-    return s->claims_fd[file] = open_below(path, O_RDWR | (s->read_only ? 0 : O_CREAT), NULL, e);
+    s->claims_fd[file] = open_below(path, O_RDWR | (s->read_only ? 0 : O_CREAT), NULL, e);
+    descriptors_rely_on(s->claims_fd[file]);
+    return s->claims_fd[file];
 }
 
 kiln_status claims_open(store *s, error *e)
@@ -127,7 +130,7 @@ void claims_close(store *s)
     for (size_t i = 0; i < CLAIM_BUCKETS; i++)
         while (s->claim[i]) let_go(s, s->claim[i]);
     for (size_t i = 0; i < CLAIM_FILES; i++)
-        if (s->claims_fd[i] >= 0) close(s->claims_fd[i]);
+        if (s->claims_fd[i] >= 0) descriptors_let_go(s->claims_fd[i]), close(s->claims_fd[i]);
 }
 
 /* Lock held. STORE_STOPPED here means: not yet, try again. */

@@ -12,6 +12,7 @@
  */
 #include "cache/open_store.h"
 
+#include "base/descriptors.h"
 #include "base/lock.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -336,6 +337,14 @@ static void open_counter(store *s)
         s->index_fd = open_below(path, O_RDONLY, NULL, NULL);
 }
 
+static void rely_on(store *s, const char *path)
+{
+    struct stat st;
+    if (lstat(path, &st) != 0) return;
+    s->relied_device = st.st_dev, s->relied_inode = st.st_ino;
+    descriptors_rely_on_file(st.st_dev, st.st_ino);
+}
+
 /* Only who holds the house moves an index aside, after a second look: another process may have done it in between. */
 kiln_status index_open(store *s, error *e)
 {
@@ -361,12 +370,14 @@ kiln_status index_open(store *s, error *e)
                          path, reason);
     set_journal(s);
     open_counter(s);
+    rely_on(s, path);
     return KILN_OK;
 }
 
 /* Our own descriptor is closed after SQLite's: closing any takes a process's locks on the file away. */
 void index_close(store *s)
 {
+    descriptors_let_go_file(s->relied_device, s->relied_inode);
     disconnect(s);
     if (s->index_fd >= 0) close(s->index_fd);
     s->index_fd = -1;

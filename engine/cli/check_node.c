@@ -5,7 +5,7 @@
  * names. Then the node is cancelled at each of its ticks, and each allocation fails once. Not tried: nodes that need a
  * model or a file that is not given.
  */
-#include "cli/check_node.h"
+#include "cli/check_elsewhere.h"
 
 #include "backend/runtime.h"
 #include "base/clock.h"
@@ -18,6 +18,7 @@
 #include "plugin/abilities.h"
 #include "plugin/ctx.h"
 #include "plugin/output.h"
+#include "plugin/process_state.h"
 #include "plugin/value_types.h"
 
 #include <signal.h>
@@ -42,6 +43,7 @@ typedef struct {
     kiln_param_table table;
     made_values *made;
     runtime *rt;
+    int one_thread; /* rt has no threads of its own, so that what is left is the node's */
     check_counts counts;
 } bench;
 
@@ -61,7 +63,7 @@ typedef struct {
     digest made; /* of all outputs, when status is KILN_OK */
     int64_t ticks, ticks_after, longest_ms, allocations;
     int missing, wrong_type, not_finite, not_kept, wrote_input, moved_floats, leaked, dropped;
-    char detail[300];
+    char detail[300], habit[400]; /* habit: what it left changed in the process; "": nothing */
 } outcome;
 
 __attribute__((format(printf, 4, 5))) static void verdict(bench *b, int ok, const char *test, const char *fmt, ...)
@@ -283,6 +285,12 @@ static int fill(const bench *b, size_t way, arena *memory, void *params)
     return done && made_settings(b->of->setting, b->of->n_setting, &b->table, memory, params);
 }
 
+static void note_habit(void *arg, const char *what)
+{
+    outcome *o = arg;
+    if (!o->habit[0]) snprintf(o->habit, sizeof o->habit, "%s", what);
+}
+
 /* fail_at: which allocation inside the node fails, < 0 for none. */
 static outcome call_once(bench *b, size_t way, unsigned char poison, int64_t cancel_at, int64_t fail_at)
 {
@@ -310,6 +318,8 @@ static outcome call_once(bench *b, size_t way, unsigned char poison, int64_t can
                                                .params = params,
                                                .instance = instance});
     if (o.status == KILN_OK) {
+        process_state state = {0};
+        if (way < RANDOM) process_state_take(&state, b->of->plugin->id, b->one_thread);
         uint64_t floats = float_state();
         c.instance = instance;
         t.last_tick_ms = now_ms();
@@ -321,6 +331,7 @@ static outcome call_once(bench *b, size_t way, unsigned char poison, int64_t can
         t.ticks--, t.ticks_after -= is_cancelled(&t);
         o.moved_floats = float_state() != floats;
         float_state_set(floats);
+        process_state_find(&state, b->of->plugin->id, note_habit, &o);
         if (o.status == KILN_OK) look_at_outputs(b, out, &o);
         for (uint32_t i = 0; i < b->type->n_out; i++) value_unref(out[i]);
         files_discard(&t.ctx);
@@ -350,6 +361,7 @@ static void judge_call(bench *b, const outcome *o, const char *when)
     verdict(b, !o->not_kept, "round-trip", "%s %s", o->detail, when);
     verdict(b, !o->wrote_input, "read-only", "changed one of its inputs %s", when);
     verdict(b, !o->moved_floats, "float-mode", "changed the floating-point mode %s", when);
+    verdict(b, !o->habit[0], "process", "%s it %s", when, o->habit);
     verdict(b, !o->leaked, "references", "kept a reference %s: %s", when, o->detail);
     verdict(b, !o->dropped, "references", "dropped a reference that is not its own %s: %s", when, o->detail);
     verdict(b, o->longest_ms <= SLOW_MS || o->status != KILN_OK, "progress",
@@ -414,15 +426,26 @@ static void try_threads(bench *b, const outcome *alone)
                 &(runtime_setting){.backend = backend_find("reference"), .threads = 3, .precision = KILN_F32}, &e);
     doing = "with three threads";
     if (!more) return;
-    b->rt = more;
+    b->rt = more, b->one_thread = 0;
     outcome o = call_once(b, 0, 0x55, -1, -1);
-    b->rt = one;
+    b->rt = one, b->one_thread = 1;
     runtime_free(more);
     verdict(b, o.status == alone->status, "threads", "ended with %s with one thread, and with %s with three",
             status_name(alone->status), status_name(o.status));
     if (b->type->flags & KILN_NODE_PURE && o.status == KILN_OK && alone->status == KILN_OK)
         verdict(b, digest_equal(o.made, alone->made), "threads",
                 "is declared PURE but made other bytes with three threads than with one");
+}
+
+/* Another process has other addresses, another id, and memory that nobody has used. */
+static void try_elsewhere(bench *b, const outcome *here)
+{
+    digest made;
+    if (b->type->flags & KILN_NODE_PURE && here->status == KILN_OK &&
+        elsewhere_made(b->of->elsewhere, b->type->type, &made))
+        verdict(b, digest_equal(made, here->made), "pure",
+                "is declared PURE but made other bytes in another process at the defaults: what it makes depends on an "
+                "address, a process id, the time, or on what its first call left");
 }
 
 static void try_cancel(bench *b, const outcome *whole)
@@ -519,13 +542,38 @@ const char *check_node_needs(const check_context *of, const kiln_node *n, char w
     return NULL;
 }
 
+static runtime *one_thread(error *e)
+{
+    return runtime_new(&(runtime_setting){.backend = backend_find("reference"), .threads = 1, .precision = KILN_F32},
+                       e);
+}
+
+static void make_inputs(bench *b)
+{
+    for (uint32_t i = 0; i < b->type->n_in; i++) /* where none can be made, the input stays empty or the run fails */
+        if (!sample_known(&b->type->in[i])) made_make(b->made, b->rt, b->type->in[i].type);
+}
+
+int check_node_made(const check_context *of, const node_info *n, digest *made)
+{
+    error e = {0};
+    made_values values = {.of = of};
+    bench b = {.type = n->node, .of = of, .table = sample_table(n->node), .made = &values, .rt = one_thread(&e)};
+    if (!b.rt) return 0;
+    make_inputs(&b);
+    outcome o = call_once(&b, 0, 0x22, -1, -1);
+    made_free(&values);
+    runtime_free(b.rt);
+    *made = o.made;
+    return o.status == KILN_OK;
+}
+
 check_counts check_node(const check_context *of, const node_info *n)
 {
     error e = {0};
     made_values made = {.of = of};
     bench b = {.type = n->node, .of = of, .table = sample_table(n->node), .made = &made};
-    b.rt =
-        runtime_new(&(runtime_setting){.backend = backend_find("reference"), .threads = 1, .precision = KILN_F32}, &e);
+    b.rt = one_thread(&e);
     verdict(&b, b.rt != NULL, "runtime", "%s", e.message);
     if (!b.rt) return b.counts;
     watch_faults();
@@ -534,15 +582,17 @@ check_counts check_node(const check_context *of, const node_info *n)
         runtime_free(b.rt);
         return b.counts;
     }
-    for (uint32_t i = 0; i < b.type->n_in; i++) /* where none can be made, the input stays empty or the run fails */
-        if (!sample_known(&b.type->in[i])) made_make(&made, b.rt, b.type->in[i].type);
+    make_inputs(&b);
     try_wants(&b);
     outcome warm = call_once(&b, 0, 0x22, -1, -1); /* what it makes once and keeps is made now */
     mem_guard_damaged();
+    verdict(&b, !warm.habit[0], "process", "in its first call it %s", warm.habit);
+    b.one_thread = 1;
     for (size_t way = 0; way < sample_ways(&b.table); way++) try_way(&b, way);
     if (warm.status == KILN_OK) {
         outcome whole = call_once(&b, 0, 0x22, -1, -1);
         try_threads(&b, &whole);
+        try_elsewhere(&b, &whole);
         try_cancel(&b, &whole);
         try_no_memory(&b, &whole);
     }

@@ -5,6 +5,7 @@
 #include "base/memory_alloc.h"
 #include "base/print.h"
 #include "base/str.h"
+#include "cli/check_elsewhere.h"
 #include "cli/check_family.h"
 #include "cli/check_node.h"
 #include "cli/check_op.h"
@@ -13,6 +14,7 @@
 #include "cli/command.h"
 #include "plugin/abilities.h"
 #include "plugin/crash_report.h"
+#include "plugin/process_state.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -43,7 +45,8 @@ const manual manual_check_plugin = {
         "  nodes      with made-up inputs, or what its other nodes make;\n"
         "             parameters at defaults, ends and choices, and at random;\n"
         "             poisoned memory, one and three threads, a stop at each\n"
-        "             progress(), each allocation failing, stored objects\n"
+        "             progress(), each allocation failing, stored objects,\n"
+        "             what its process is left like, another process\n"
         "  samplers   on a model whose guesses are known: steps, flags,\n"
         "             failures, going on, order of convergence, what it draws\n"
         "  schedules  levels that fall, their ends, their room\n"
@@ -95,7 +98,9 @@ static void child(const trial *t, unsigned seconds, int fd)
     setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
     alarm(seconds);
     crash_report_end(); /* the parent reports how this process ended */
+    process_state_keep_output();
     check_counts counts = counts_of(t);
+    process_state_last_output();
     print_flush(stdout);
     _exit(write(fd, &counts, sizeof counts) == sizeof counts ? 0 : 2);
 }
@@ -272,15 +277,24 @@ static int check_file(const char *path, check_context *of, const check_device *o
     catalog *c = catalog_open(path, &e);
     const plugin_info *p = c ? of_file(c, path) : NULL;
     check_subject("file", path);
-    check_begin();
+    if (!elsewhere_is_asked()) check_begin();
     if (!p || !p->table) {
         check_found(&total, 0, "table", "%s", p ? p->why : e.message);
         catalog_close(c);
         return EXIT_RUN_FAILED;
     }
     of->plugins = c, of->plugin = p;
+    if (elsewhere_is_asked()) {
+        elsewhere_answer(of);
+        catalog_close(c);
+        return EXIT_DONE;
+    }
     check_loaded(p, &total);
+    check_elsewhere *elsewhere = p->n_node ? elsewhere_ask(of, path) : NULL;
+    of->elsewhere = elsewhere;
     uint64_t tried = try_nodes(of, &total);
+    of->elsewhere = NULL;
+    free(elsewhere);
     tried += try_samplers(p, &total);
     tried += try_families(p, &total);
     tried += try_ops(p, on, &total);

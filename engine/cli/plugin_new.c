@@ -132,15 +132,16 @@ static kiln_status put_folder(const making *m, const char *name)
 
 static kiln_status put_all(const making *m, const char *kind)
 {
-    const char *const common[][2] = {{m->names->crate[0] ? "common/Makefile.rust" : "common/Makefile", "Makefile"},
+    const int rust = m->names->crate[0] != '\0';
+    const char *const common[][2] = {{rust ? "common/Makefile.rust" : "common/Makefile", "Makefile"},
                                      {"common/README.md", "README.md"},
                                      {"common/gitignore", ".gitignore"},
                                      {"common/pixels.sh", "pixels.sh"},
-                                     {"common/ci.yml", ".github/workflows/test.yml"}};
+                                     {rust ? "common/ci.rust.yml" : "common/ci.yml", ".github/workflows/test.yml"}};
     static const char *const own[] = {"kiln-plugin.yaml", "test.sh"};
     char from[64];
     TRY(put_folder(m, ".github/workflows"));
-    if (m->names->crate[0]) TRY(put_file(m, "common/Cargo.toml", "Cargo.toml"));
+    if (rust) TRY(put_file(m, "common/Cargo.toml", "Cargo.toml"));
     for (size_t i = 0; i < sizeof common / sizeof common[0]; i++) TRY(put_file(m, common[i][0], common[i][1]));
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
         snprintf(from, sizeof from, "%s/%s", kind, own[i]);
@@ -198,10 +199,6 @@ static kiln_status refuse(const plugin_request *r, const char *kind, const char 
     }
     if (find(language, languages, N_LANGUAGES) == N_LANGUAGES)
         return error_set(e, KILN_ERR_INVALID, "--lang %s: it is c, c++ or rust", language);
-    if (strcmp(language, "rust") == 0 && strcmp(kind, "node") != 0)
-        return error_set(e, KILN_ERR_INVALID,
-                         "--lang rust --kind %s: there are templates in Rust for nodes alone; c and c++ have this kind",
-                         kind);
     if (!is_name(name))
         return error_set(e, KILN_ERR_INVALID,
                          "'%s' is no name for a plugin; it is like soft-glow: small letters, digits and single "

@@ -10,9 +10,11 @@
 #include "base/str.h"
 #include "cli/open_workflow.h"
 #include "plugin/catalog.h"
+#include "plugin/plugin_data.h"
 #include "run/job.h"
 #include "workflow/check.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
@@ -96,11 +98,39 @@ static void put_missing(int fd, const arguments *a, const document *d)
         }
 }
 
+/* A folder and what is in it. */
+static void put_folder(int fd, const char *folder, int depth)
+{
+    DIR *d = depth < DATA_DEPTH_MAX ? opendir(folder) : NULL;
+    if (d) put(fd, folder);
+    for (struct dirent *x; d && (x = readdir(d));) {
+        char path[PATH_MAX];
+        if (x->d_name[0] == '.' || snprintf(path, sizeof path, "%s/%s", folder, x->d_name) >= (int)sizeof path)
+            continue;
+        if (x->d_type == DT_DIR)
+            put_folder(fd, path, depth + 1);
+        else
+            put(fd, path);
+    }
+    if (d) closedir(d);
+}
+
+/* The file, and the data folder of one that did not come with kiln. */
+static void put_plugin(int fd, const plugin_info *p)
+{
+    char folder[PATH_MAX];
+    size_t n = strlen(p->path);
+    put(fd, p->path);
+    if (!p->shipped && n > 3 &&
+        snprintf(folder, sizeof folder, "%.*s.data", (int)(n - 3), p->path) < (int)sizeof folder)
+        put_folder(fd, folder, 0);
+}
+
 static void put_files(int fd, const arguments *a, const job *j, size_t faults)
 {
     const workflow *w = job_workflow(j);
     const catalog *c = job_catalog(j);
-    for (size_t i = 0; c && i < catalog_plugins(c); i++) put(fd, catalog_plugin(c, i)->path);
+    for (size_t i = 0; c && i < catalog_plugins(c); i++) put_plugin(fd, catalog_plugin(c, i));
     for (size_t i = 0; w && w->doc && i < w->doc->n_file; i++) put(fd, w->doc->file[i]);
     if (w && w->doc && faults) put_missing(fd, a, w->doc);
     for (size_t i = 0; w && !faults && i < w->n; i++) {

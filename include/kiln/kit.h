@@ -31,26 +31,26 @@
 /* A kiln_param that is called like its field in the node's struct. */
 #define KIT_INT(struct_, field_, default_, min_, max_, doc_)                                                           \
     {                                                                                                                  \
-        .name = #field_, .type = KILN_P_INT, .offset = offsetof(struct_, field_), .def = (default_), .min = (min_),    \
-        .max = (max_), .step = 1, .doc = (doc_)                                                                        \
+        .name = #field_, .doc = (doc_), .type = KILN_P_INT, .offset = offsetof(struct_, field_), .def = (default_),    \
+        .min = (min_), .max = (max_), .step = 1                                                                        \
     }
 #define KIT_FLOAT(struct_, field_, default_, min_, max_, step_, doc_)                                                  \
     {                                                                                                                  \
-        .name = #field_, .type = KILN_P_FLOAT, .offset = offsetof(struct_, field_), .def = (default_), .min = (min_),  \
-        .max = (max_), .step = (step_), .doc = (doc_)                                                                  \
+        .name = #field_, .doc = (doc_), .type = KILN_P_FLOAT, .offset = offsetof(struct_, field_), .def = (default_),  \
+        .min = (min_), .max = (max_), .step = (step_)                                                                  \
     }
 #define KIT_BOOL(struct_, field_, default_, doc_)                                                                      \
     {                                                                                                                  \
-        .name = #field_, .type = KILN_P_BOOL, .offset = offsetof(struct_, field_), .def = (default_), .doc = (doc_)    \
+        .name = #field_, .doc = (doc_), .type = KILN_P_BOOL, .offset = offsetof(struct_, field_), .def = (default_)    \
     }
 #define KIT_ENUM(struct_, field_, choices_, default_, doc_)                                                            \
     {                                                                                                                  \
-        .name = #field_, .type = KILN_P_ENUM, .offset = offsetof(struct_, field_), .def = (default_),                  \
-        KILN_CHOICES(choices_), .doc = (doc_)                                                                          \
+        .name = #field_, .doc = (doc_), .type = KILN_P_ENUM, .offset = offsetof(struct_, field_), .def = (default_),   \
+        KILN_CHOICES(choices_)                                                                                         \
     }
 #define KIT_SEED(struct_, field_, doc_)                                                                                \
     {                                                                                                                  \
-        .name = #field_, .type = KILN_P_SEED, .offset = offsetof(struct_, field_), .doc = (doc_)                       \
+        .name = #field_, .doc = (doc_), .type = KILN_P_SEED, .offset = offsetof(struct_, field_)                       \
     }
 #define KIT_PARAMS(struct_, table_) KILN_ARRAY(param, table_), .params_size = sizeof(struct_)
 

@@ -24,6 +24,23 @@ for cc in gcc clang; do
         verdict "kiln.hpp_c++${std}_$cxx" $?
     done
 done
+# kit.h's rows are in the order of their structs, which is what C++20 takes.
+cat >rows.cpp <<'P'
+#include "kiln/kit.h"
+struct row_params { int64_t whole; double part; int32_t yes, way; uint64_t seed; };
+static const kiln_choice ways[] = {{"left", "Left.", 0}, {"right", "Right.", 1}, {nullptr, nullptr, 0}};
+static const kiln_param rows[] = {KIT_INT(row_params, whole, 1, 0, 9, "A number."), KIT_FLOAT(row_params, part, 0.5, 0, 1, 0.1, "A share."), KIT_BOOL(row_params, yes, 1, "Whether."),
+                                  KIT_ENUM(row_params, way, ways, 1, "Which."), KIT_SEED(row_params, seed, "A seed.")};
+static const kiln_port out[] = {{.name = "INT", .doc = "A number.", .type = "INT"}};
+static kiln_status run(const kiln_call *c) { return (c->out[0] = kit_values(c)->new_int(c->ctx, 1)) ? KILN_OK : KILN_ERR_NOMEM; }
+static const kiln_node node = {KIT_NODE("KitRows", "Rows", "tests", "Has rows of kit.h."), KILN_ARRAY(out, out), KIT_PARAMS(row_params, rows), .run = run};
+KILN_PLUGIN("org.example.kit-rows", "1.0.0", "MIT", &node);
+P
+mkdir -p rows
+for cxx in g++ clang++; do
+    command -v $cxx >/dev/null || continue
+    $cxx -std=c++20 $warn -Wno-missing-field-initializers -I"$include" -fPIC -fvisibility=hidden -shared rows.cpp -o rows/rows.so >said.txt 2>&1 && chmod go-w rows rows/rows.so && "$kiln" check-plugin rows/rows.so >said.txt 2>&1; verdict "kit.h_rows_$cxx" $?
+done
 [ -e wrapped.so ] || exit $status
 chmod go-w wrapped.so
 

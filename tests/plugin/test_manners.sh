@@ -56,6 +56,27 @@ named printf "wrote to standard output, which is for the paths of results; what 
 [ "$(grep -c '^hello from the plugin$' run.txt)" -eq 1 ]; verdict what_it_printed_is_on_standard_error $?
 named write "wrote to standard output, which is for the paths of results"
 [ "$(grep -c '^plain$' run.txt)" -eq 1 ]; verdict what_it_wrote_is_there_too $?
+export MANNERS_OLD=old
+environment='; it was put back. Other threads read it meanwhile: hand settings on as arguments'
+named setenv "changed the environment (MANNERS_NEW, HOME)$environment"
+named unsetenv "changed the environment (HOME, MANNERS_OLD)$environment\|changed the environment (MANNERS_OLD, HOME)$environment"
+named putenv "changed the environment (MANNERS_OLD)$environment"
+named scribble "changed the environment (MANNERS_OLD)$environment"
+named environ "changed the environment (.*, \.\.\.)$environment"
+run --set it.habit=same; [ $code -eq 0 ] && ! grep -q warning run.txt; verdict a_variable_that_stays_what_it_is $?
+# The node after it sees what was there before.
+sed 's/class_type: Waits, inputs: {image: \[it, 0\]}/class_type: Environment, inputs: {image: [it, 0]}/' w.yaml >env.yaml
+for habit in setenv unsetenv putenv scribble environ; do
+    "$kiln" run env.yaml --plugins plugins --out out --no-cache --set it.habit=$habit >paths.txt 2>run.txt && grep -q 'environment is as it was$' run.txt; verdict "after_$habit" $?
+done
+# A file that the cache relies on: its locks are gone with it, so the process is begun anew.
+for habit in store claims; do
+    rm -rf out; "$kiln" run w.yaml --plugins plugins --out out --cache "$work/store" --set it.habit=$habit >paths.txt 2>run.txt
+    [ $? -ne 0 ] && grep -q "node 'it' (Manners).*org.example.manners.*closed descriptors that it had not opened" run.txt; verdict "$habit" $?
+    rm -rf out; "$kiln" run w.yaml --plugins plugins --out out --cache "$work/store" --trust all --set it.habit=$habit >paths.txt 2>run.txt
+    grep -q "warning: node 'it' (Manners) of plugin org.example.manners closed descriptors that it had not opened; close only your own" run.txt; verdict "${habit}_of_a_trusted_plugin" $?
+done
+rm -rf out; "$kiln" run w.yaml --plugins plugins --out out --cache "$work/store" >paths.txt 2>run.txt && ! grep -q warning run.txt; verdict the_cache_is_well $?
 named thread 'left 1 thread running; join them before the call ends' --validate
 run --set it.habit=late; [ $code -eq 0 ] && grep -q "node 'it' (Manners) of plugin org.example.manners used its kiln_ctx after the call had ended" run.txt; verdict late $?
 faulted view 'plugin org.example.manners: view() was given a kiln_tensor that says it is 0 bytes; set .size = sizeof first'

@@ -30,6 +30,20 @@ sys.exit(bool(missing))
 P
 verdict every_declaration_is_on_its_page $?
 
+# kiln.hpp: its classes, what they offer, and nothing of how they do it.
+python3 - >"$work/said.txt" 2>&1 <<'P'
+import re, sys
+page, code = open("docs/reference/kiln.md").read(), open("include/kiln/kiln.hpp").read()
+shown = "\n".join(re.findall(r"```c\n(.*?)```", page, flags=re.S))
+public = re.sub(r"\n  private:\n.*?(?=^};)|^namespace detail.*?^} // namespace detail", "", code[code.index("namespace kiln"):], flags=re.M | re.S)
+wanted = set(re.findall(r"^(?:template <.*> )?(?:class|struct) (\w+)", public, flags=re.M)) | set(re.findall(r"^    (?:template <.*> )?(?:\w[\w:<>, ]*[ &*]+)(\w+)\(", public, flags=re.M)) - {"for_", "static_assert"}
+missing = [w for w in sorted(wanted) if not re.search(rf"\b{w}\b", shown)]
+inner = [w for w in ("private:", "defaults_", "api()", "static_assert", "detail::is") if w in re.sub(r"#define.*", "", shown, flags=re.S)]
+print(missing, inner, len(wanted))
+sys.exit(bool(missing or inner) or len(wanted) < 35)
+P
+verdict the_wrapper_is_on_its_page $?
+
 # ---- docs/abi.md
 minor=$(sed -n 's/^#define KILN_ABI_NEWEST //p' include/kiln/plugin.h)
 grep -q "is at version 1\.$minor\b" docs/abi.md; verdict the_newest_minor_stands_there $?

@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -32,6 +33,14 @@ static const kiln_choice habits[] = {{"none", "is well behaved", 0},
                                      {"cache", "keeps its input from call to call, as it may", 16},
                                      {"untouched", "does not write all of its output", 17},
                                      {"view", "asks for a view without saying its size", 18},
+                                     {"setenv", "sets an environment variable", 19},
+                                     {"unsetenv", "takes two away", 20},
+                                     {"putenv", "puts a text of its own there", 21},
+                                     {"scribble", "writes into a variable's text", 22},
+                                     {"environ", "gives the process other variables", 23},
+                                     {"store", "closes the cache's index", 24},
+                                     {"claims", "has another file where the cache's locks are", 25},
+                                     {"same", "sets a variable to what it is", 26},
                                      {NULL, NULL, 0}};
 typedef struct {
     int32_t habit;
@@ -60,6 +69,22 @@ static kiln_status copy(const kiln_call *c, int habit)
     if (habit == 14) ((char *)out)[-1] = 1;
     if (habit == 15) out[n + 1024] = 1;
     return KILN_OK;
+}
+
+static char put_there[] = "MANNERS_OLD=other", *others[] = {put_there, NULL};
+
+/* The descriptor of an open file whose path ends so. */
+static int descriptor_of(const char *end)
+{
+    char link[64], path[1024];
+    for (int fd = 3; fd < 256; fd++) {
+        snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+        ssize_t n = readlink(link, path, sizeof path - 1);
+        if (n < (ssize_t)strlen(end)) continue;
+        path[n] = 0;
+        if (strcmp(path + n - strlen(end), end) == 0) return fd;
+    }
+    return -1;
 }
 
 static kiln_status run(const kiln_call *c)
@@ -95,12 +120,36 @@ static kiln_status run(const kiln_call *c)
             kept = c->host->ref(c->in[0]);
         }
         break;
+    case 19: setenv("MANNERS_NEW", "1", 1), setenv("HOME", "/nowhere", 1); break;
+    case 20: unsetenv("HOME"), unsetenv("MANNERS_OLD"); break;
+    case 21: putenv(put_there); break;
+    case 22:
+        if (getenv("MANNERS_OLD")) getenv("MANNERS_OLD")[0] = '#';
+        break;
+    case 23: environ = others; break;
+    case 24: close(descriptor_of("/index.sqlite")); break;
+    case 25: dup2(open("/dev/null", O_RDWR), descriptor_of("/claims")); break;
+    case 26: setenv("HOME", getenv("HOME"), 1); break;
     case 18: return c->host->view(c->ctx, c->in[0], &none);
     }
     return copy(c, habit);
 }
 
 static kiln_status nap_run(const kiln_call *c) { return nap(400), c->out[0] = c->host->ref(c->in[0]), KILN_OK; }
+
+static int is(const char *name, const char *wanted)
+{
+    const char *now = getenv(name);
+    return wanted ? now && strcmp(now, wanted) == 0 : !now;
+}
+
+static char home[1024];
+static kiln_status environment_run(const kiln_call *c)
+{
+    int well = is("MANNERS_OLD", "old") && is("MANNERS_NEW", NULL) && is("HOME", home) && getenv("PATH");
+    c->host->log(KILN_LOG_WARN, well ? "the environment is as it was" : "the environment is another");
+    return c->out[0] = c->host->ref(c->in[0]), KILN_OK;
+}
 
 static const kiln_node manners = {.size = sizeof manners,
                                   .flags = 0,
@@ -123,12 +172,22 @@ static const kiln_node manners = {.size = sizeof manners,
                                 KILN_ARRAY(out, image),
                                 .run = nap_run};
 
+static const kiln_node environment = {.size = sizeof environment,
+                                      .devices = KILN_CPU,
+                                      .revision = 1,
+                                      .type = "Environment",
+                                      .doc = "Says whether variables are what they were.",
+                                      KILN_ARRAY(in, image),
+                                      KILN_ARRAY(out, image),
+                                      .run = environment_run};
+
 static kiln_status never(const kiln_sampling *s) { return (void)s, KILN_OK; }
 static const kiln_sampler sampler = {
     .size = sizeof sampler, .name = "manners_never", .doc = "Never steps.", .run = never};
 static kiln_status open_plugin(const kiln_host *h)
 {
+    snprintf(home, sizeof home, "%s", getenv("HOME") ? getenv("HOME") : "");
     const kiln_sampler_api *api = h->ability(KILN_SAMPLER_ABILITY);
     return api ? api->register_sampler(&sampler) : KILN_ERR_UNSUPPORTED;
 }
-KILN_PLUGIN_OPEN("org.example.manners", "1.0.0", "MIT", open_plugin, &manners, &waits);
+KILN_PLUGIN_OPEN("org.example.manners", "1.0.0", "MIT", open_plugin, &manners, &waits, &environment);

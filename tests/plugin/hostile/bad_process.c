@@ -1,0 +1,67 @@
+/* bad_process.c - a node that makes other bytes in another process, or leaves the process changed: BAD says how. For
+ * test_check_process.sh. */
+#include "kiln/kit.h"
+
+#include <fcntl.h>
+#include <locale.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+static void *stays(void *arg) { return nanosleep(&(struct timespec){.tv_sec = 1}, NULL), arg; }
+
+/* What of this process goes into the output. */
+static double own(void)
+{
+    static int called;
+    double x = 0;
+    if (BAD == 1) x = (double)getpid();
+    if (BAD == 2) x = (double)((uintptr_t)&called >> 12 & 0xffff);
+    if (BAD == 3) x = called ? 1 : 0;
+    if (BAD == 4) x = getenv("KILN_CHECK_ELSEWHERE") ? 1 : 0;
+    called = 1;
+    return x;
+}
+
+static void habit(void)
+{
+    static int left;
+    pthread_t thread;
+    sigset_t all;
+    switch (BAD) {
+    case 11: umask(0); break;
+    case 12:
+        if (chdir("/")) abort();
+        break;
+    case 13: setenv("BAD_PROCESS", left++ ? "1" : "2", 1); break;
+    case 14: printf("{\"event\": \"not a finding\"}\n"); break;
+    case 15: pthread_create(&thread, NULL, stays, NULL), pthread_detach(thread); break;
+    case 16: signal(SIGTERM, SIG_IGN); break;
+    case 17: sigfillset(&all), pthread_sigmask(SIG_BLOCK, &all, NULL); break;
+    case 18: close(0); break;
+    case 19: setlocale(LC_ALL, "C.UTF-8"); break;
+    case 20: setrlimit(RLIMIT_FSIZE, &(struct rlimit){1 << 20, RLIM_INFINITY}); break;
+    case 21:
+        for (int fd = 3; fd < 100; fd++) close(fd);
+        break;
+    }
+}
+
+static kiln_status run(const kiln_call *c)
+{
+    kiln_status status = c->host->progress(c->ctx, 0, 1, "it");
+    if (status) return status;
+    habit();
+    c->out[0] = kit_values(c)->new_float(c->ctx, own());
+    return c->out[0] ? KILN_OK : KILN_ERR_NOMEM;
+}
+
+static const kiln_port out[] = {{.name = "FLOAT", .doc = "A number.", .type = "FLOAT"}};
+static const kiln_node node = {KIT_NODE("BadProcess", "Bad", "tests", "Has a bad habit."), KILN_ARRAY(out, out),
+                               .run = run};
+KILN_PLUGIN("org.example.bad-process", "1.0.0", "MIT", &node);
