@@ -184,4 +184,12 @@ int print_flush(FILE *to)
     return ok ? 0 : -1;
 }
 
+int print_str(FILE *to, const str *s)
+{
+    if (!s->failed) return print_raw(to, str_text(s));
+    errno = ENOMEM;
+    note_lost(to, 0);
+    return -1;
+}
+
 int print_lost(void) { return atomic_load(&lost); }

@@ -10,6 +10,8 @@
 #ifndef KILN_BASE_PRINT_H
 #define KILN_BASE_PRINT_H
 
+#include "base/str.h"
+
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -20,6 +22,8 @@ int print_text(FILE *to, const char *fmt, ...) __attribute__((format(printf, 2, 
 int print_textv(FILE *to, const char *fmt, va_list args) __attribute__((format(printf, 2, 0)));
 /* Prints trusted text as it is: help, or JSON whose strings str_json() has escaped. -1 and errno when it failed. */
 int print_raw(FILE *to, const char *text);
+/* The same of a str; where there was no memory for all of it, that is a write that failed. */
+int print_str(FILE *to, const str *s);
 int print_flush(FILE *to);
 /* From here on, drops what print_text writes to standard output (out 1), and what print_text and print_raw write to
  * standard error (err 1): for programs that use the library and have their own output. */

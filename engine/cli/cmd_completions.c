@@ -375,7 +375,7 @@ static int names(const arguments *a, const char *of)
         print_text(stderr, "kiln completions: '%s' takes no names; nodes, types, ops, samplers and manual do\n", of);
         return EXIT_BAD_INPUT;
     }
-    print_raw(stdout, str_text(&s));
+    print_str(stdout, &s);
     catalog_close(c);
     str_free(&s);
     return EXIT_DONE;
@@ -397,7 +397,7 @@ int cmd_completions(int argc, char **argv)
     for (size_t i = 0; a.n_operand == 1 && i < sizeof shells / sizeof shells[0]; i++) {
         if (strcmp(a.operand[0], shells[i].name) != 0) continue;
         shells[i].put(&s);
-        print_raw(stdout, str_text(&s));
+        print_str(stdout, &s);
         str_free(&s);
         return EXIT_DONE;
     }

@@ -121,13 +121,12 @@ static int spool(const char *path, error *e)
         error_set(e, KILN_ERR_IO, "%s: %s: %s", path, from < 0 ? "cannot open" : "no room to read it into (TMPDIR)",
                   strerror(errno));
     } else {
-        while ((n = read(from, piece, sizeof piece)) > 0 || (n < 0 && errno == EINTR))
-            for (ssize_t at = 0, done; at < n; at += done)
-                if ((done = write(to, piece + at, (size_t)(n - at))) < 0) {
-                    n = -1;
-                    break;
-                }
-        if (n < 0) error_set(e, KILN_ERR_IO, "%s: cannot be read into a file of TMPDIR: %s", path, strerror(errno));
+        while ((n = read(from, piece, sizeof piece)) > 0 || (n < 0 && errno == EINTR)) {
+            ssize_t at = 0, done = 0;
+            for (; at < n && (done = write(to, piece + at, (size_t)(n - at))) >= 0; at += done) {}
+            if (done < 0) break;
+        }
+        if (n != 0) error_set(e, KILN_ERR_IO, "%s: cannot be read into a file of TMPDIR: %s", path, strerror(errno));
     }
     if (from >= 0) close(from);
     if (e->status == KILN_OK) return to;

@@ -113,7 +113,7 @@ static void print_one(const models *m, const model *one, int first)
             str_json(&s, pair[i][1], strlen(pair[i][1]), 1);
         }
         str_printf(&s, ", \"bytes\": %llu}", (unsigned long long)bytes);
-        print_raw(stdout, str_text(&s));
+        print_str(stdout, &s);
     } else {
         print_text(stdout, "%-16s %-36s %9s  %s%s%s\n", one->kind, one->name, bytes ? str_bytes(size, bytes) : "-",
                    str_text(&families), hex[0] ? "  " : "", hex);
@@ -134,7 +134,7 @@ static void print_alias(void *arg, const char *name, const char *file)
     if (l->json) {
         str_append(&s, l->n ? ", " : ""), str_json(&s, name, strlen(name), 1);
         str_append(&s, ": "), str_json(&s, file, strlen(file), 1);
-        print_raw(stdout, str_text(&s));
+        print_str(stdout, &s);
     } else {
         print_text(stdout, "%-16s %-36s %9s  %s\n", "alias", name, "", file);
     }
@@ -162,7 +162,7 @@ static void print_all(const models *m, const file_roots *r)
         str s = {0};
         str_json(&s, r->model[i].path, strlen(r->model[i].path), 1);
         if (json)
-            print_raw(stdout, i ? ", " : ""), print_raw(stdout, str_text(&s));
+            print_raw(stdout, i ? ", " : ""), print_str(stdout, &s);
         else if (r->model[i].kind)
             print_text(stdout, "looked in %s (%s)\n", r->model[i].path, r->model[i].kind);
         else

@@ -139,7 +139,7 @@ static void print_json(const node_info *const *chosen, size_t n)
         str_append(&s, str_text(&one));
         str_free(&one);
     }
-    print_raw(stdout, "["), print_raw(stdout, str_text(&s)), print_raw(stdout, "]\n");
+    print_raw(stdout, "["), print_str(stdout, &s), print_raw(stdout, "]\n");
     str_free(&s);
 }
 
@@ -169,7 +169,7 @@ static void print_json_all(const catalog *c)
         str s = {0};
         json_node(&s, catalog_node(c, i));
         if (i) print_raw(stdout, ",\n");
-        print_raw(stdout, str_text(&s));
+        print_str(stdout, &s);
         str_free(&s);
     }
     print_text(stdout, "]\n");

@@ -73,7 +73,7 @@ static void print_json(void)
         str_append(&s, "}");
     }
     str_append(&s, "\n]\n");
-    print_raw(stdout, str_text(&s));
+    print_str(stdout, &s);
     str_free(&s);
 }
 
@@ -110,7 +110,7 @@ static void print_markdown(void)
         cell(&s, d->shapes), cell(&s, d->formula), cell(&s, backends_of(d->kind, text)), cell(&s, d->used);
         str_append(&s, "\n");
     }
-    print_raw(stdout, str_text(&s));
+    print_str(stdout, &s);
     str_free(&s);
 }
 

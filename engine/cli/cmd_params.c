@@ -79,7 +79,7 @@ static int list(const job *j, const arguments *a)
     l.n = 0;
     if (l.json) str_append(&l.out, "], \"inputs\": [");
     if (inputs) settable_inputs(l.w, list_one, &l);
-    if (l.json) str_append(&l.out, "]}\n"), print_raw(stdout, str_text(&l.out));
+    if (l.json) str_append(&l.out, "]}\n"), print_str(stdout, &l.out);
     if (!l.json && n + l.n == 0) print_text(stdout, "there is nothing to set\n");
     str_free(&l.out);
     return EXIT_DONE;

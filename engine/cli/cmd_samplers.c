@@ -138,7 +138,7 @@ static int print_all(const arguments *a)
     str_append(&s, "[");
     for (size_t i = 0; i < sampler_api.sampler_count(); i++) json_sampler(&s, sampler_api.sampler_at(i));
     str_append(&s, "]\n");
-    print_raw(stdout, str_text(&s));
+    print_str(stdout, &s);
     str_free(&s);
     return EXIT_DONE;
 }
@@ -162,7 +162,7 @@ static int print_chosen(const arguments *a)
         print_sampler(k);
     }
     str_append(&s, "]\n");
-    if (argument(a, "--json")) print_raw(stdout, str_text(&s));
+    if (argument(a, "--json")) print_str(stdout, &s);
     str_free(&s);
     return EXIT_DONE;
 }

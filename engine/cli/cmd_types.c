@@ -146,7 +146,7 @@ static void print_json(const arguments *a)
     str_append(&s, "[");
     for (size_t i = 0; i < n; i++) json_type(&s, a->n_operand ? value_type_find(a->operand[i]) : types_api.type_at(i));
     str_append(&s, "]\n");
-    print_raw(stdout, str_text(&s));
+    print_str(stdout, &s);
     str_free(&s);
 }
 

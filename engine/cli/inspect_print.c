@@ -288,6 +288,6 @@ void inspect_print_json(const kiln_value *found)
     str s = {0};
     add_json(&s, found);
     str_char(&s, '\n');
-    print_raw(stdout, str_text(&s));
+    print_str(stdout, &s);
     str_free(&s);
 }

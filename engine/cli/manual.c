@@ -221,7 +221,7 @@ void manual_print_page(const command *c)
         put_command(&s, c);
     else
         put_kiln(&s);
-    print_raw(stdout, str_text(&s));
+    print_str(stdout, &s);
     str_free(&s);
     str_free(&name);
 }

@@ -93,7 +93,7 @@ static void print_json(const catalog *c, const arguments *a, const size_t at[N])
         member_bool(&s, "here", (uint32_t)is_here(c, at[k]));
         str_append(&s, "}");
     }
-    print_raw(stdout, "["), print_raw(stdout, str_text(&s)), print_raw(stdout, "]\n");
+    print_raw(stdout, "["), print_str(stdout, &s), print_raw(stdout, "]\n");
     str_free(&s);
 }
 

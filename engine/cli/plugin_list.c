@@ -173,7 +173,7 @@ int list_plugins(const plugin_request *r)
     else
         error_set(&e, KILN_ERR_INVALID, "there is no folder or index '%s'", r->operand[0]);
     str_append(&l.json, "]\n");
-    if (json && e.status == KILN_OK) print_raw(stdout, str_text(&l.json));
+    if (json && e.status == KILN_OK) print_str(stdout, &l.json);
     const int others = l.n + l.without > 0;
     if (!json && e.status == KILN_OK && !r->n) {
         print_raw(stdout, others ? "\n" : "");
@@ -257,7 +257,7 @@ static void print_json(const plugin_info *p, const plugin_manifest *m, const cha
     member_field(&s, "manifest", *m->path ? m->path : NULL);
     if (says) member_field(&s, "manifest_differs", says);
     str_append(&s, "}\n");
-    print_raw(stdout, str_text(&s));
+    print_str(stdout, &s);
     str_free(&s);
 }
 
