@@ -1,5 +1,5 @@
-/* denoise_setup.c - what an evaluator reads before its first evaluation: the guider's models and their ranges, each set's conditionings as each range has them, areas on both
- * sides of the guidance. See denoise.h. */
+/* denoise_setup.c - what an evaluator reads before its first evaluation: the guider's models and their ranges, each
+ * set's conditionings as each range has them, areas on both sides of the guidance. See denoise.h. */
 #include "denoise.h"
 
 #include "kiln/kit.h"
