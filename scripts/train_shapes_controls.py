@@ -170,6 +170,7 @@ def main():
     parser.add_argument("kind", choices=HINTS)
     parser.add_argument("--model", help="workflows/models/shapes-xl for edges-xl, else shapes-sd1")
     parser.add_argument("--first", nargs=2, default=["workflows/models/controlnet/shapes-edges", "workflows/models/shapes-sd1"], help="what edges-xl begins with")
+    parser.add_argument("--go-on", metavar="FILE", help="a Control-LoRA that edges-xl begins with")
     parser.add_argument("--work", default="build/shapes-controls")
     parser.add_argument("--out", required=True)
     parser.add_argument("--scenes", type=int, help="1200 for edges-xl, 3000 for the others, when not given")
@@ -193,6 +194,8 @@ def main():
     data = make_data(pipe, args.kind, args.scenes, args.work)
     print(f"{len(data[0])} scenes, mean of the hints {data[3].float().mean():.1f}", flush=True)
     control = make_control(args.kind, pipe.unet, args.first).train()
+    if args.go_on:
+        control_lora.read(control, args.go_on)
     write(args.kind, control, train(pipe, args.kind, control, data, args.work, args.minutes, args.rate), args.out)
 
 
