@@ -1,5 +1,6 @@
-/* fuzz_embedding.c - any line as a prompt, any names and shapes in the lines below it as the embedding's file (tensor_list.h), for text encoders of several
- * names and widths: there are chunks whose vectors can all be read, or a message. libFuzzer; `make fuzz`. */
+/* fuzz_embedding.c - any line as a prompt, any names and shapes in the lines below it as the embedding's file
+ * (tensor_list.h), for text encoders of several names and widths: there are chunks whose vectors can all be read, or a
+ * message. libFuzzer; `make fuzz`. */
 /* longest input: 2048 */
 #include "../../plugins/clip/clip_embedding.c"
 #undef fail
