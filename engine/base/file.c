@@ -9,6 +9,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -238,6 +239,14 @@ kiln_status folder_make(const char *path, error *e)
     if (!ok && failed == EEXIST) return error_set(e, KILN_ERR_IO, "%s: this is a file and no folder", path);
     return ok ? KILN_OK : error_set(e, KILN_ERR_IO, "%s: cannot make the folder: %s", path, strerror(failed));
 }
+
+static int remove_one(const char *path, const struct stat *s, int kind, struct FTW *where)
+{
+    (void)s, (void)kind, (void)where;
+    return remove(path), 0;
+}
+
+void folder_remove(const char *path) { nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS); }
 
 int file_exists(const char *path)
 {

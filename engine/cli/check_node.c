@@ -501,13 +501,6 @@ static void try_wants(bench *b)
     }
 }
 
-static int is_set(const check_context *of, const char *name)
-{
-    for (size_t i = 0; i < of->n_setting; i++)
-        if (strcmp(of->setting[i].name, name) == 0) return 1;
-    return 0;
-}
-
 const char *check_node_needs(const check_context *of, const kiln_node *n, char why[256])
 {
     if (n->expand) return NULL;
@@ -518,7 +511,7 @@ const char *check_node_needs(const check_context *of, const kiln_node *n, char w
             return why;
         }
     for (uint32_t i = 0; i < n->n_param; i++)
-        if (n->param[i].type == KILN_P_FILE && !is_set(of, n->param[i].name)) {
+        if (n->param[i].type == KILN_P_FILE && !made_is_set(of, n->param[i].name)) {
             snprintf(why, 256, "its parameter '%s' names a file; --set %s=FILE gives one", n->param[i].name,
                      n->param[i].name);
             return why;

@@ -7,6 +7,7 @@
 #include "backend/runtime.h"
 #include "base/memory_alloc.h"
 #include "base/print.h"
+#include "cli/sample_values.h"
 #include "graph/custom.h"
 #include "tensor/dtype.h"
 
@@ -49,13 +50,7 @@ static const kiln_op_example *example_at(const kiln_op_kind *k, uint32_t i)
 
 /* ---- operands ---- */
 
-static double drawn(uint64_t *state, double low, double high)
-{
-    uint64_t z = (*state += 0x9e3779b97f4a7c15u);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z ^= z >> 27;
-    return low + (high - low) * ((double)(z >> 11) * 0x1p-53);
-}
+static double drawn(uint64_t *state, double low, double high) { return low + (high - low) * sample_share(state); }
 
 /* n numbers of operand i, rounded to `rounded` first, as `dtype`. */
 static int fill(const check *c, uint32_t i, uint32_t dtype, uint32_t rounded, size_t n, void *to)

@@ -15,7 +15,6 @@
 #include "plugin/crash_report.h"
 
 #include <errno.h>
-#include <ftw.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,12 +61,6 @@ const manual manual_check_plugin = {
                 "  kiln check-plugin ./image-gain.so --workflow workflows/txt2img.yaml\n",
     .operand = OPERAND_FILE,
 };
-
-static int remove_one(const char *path, const struct stat *s, int flag, struct FTW *walk)
-{
-    (void)s, (void)flag, (void)walk;
-    return remove(path);
-}
 
 /* What a child process tries: one of these. */
 typedef struct {
@@ -255,14 +248,21 @@ static char *workflow_of(const char *path, const char *named)
 static uint64_t try_workflow(const check_context *of, const check_workflows *w, check_counts *total)
 {
     char *file = workflow_of(of->plugin->path, w->given);
-    workflow_trial t = {.workflow = file, .plugin = of->plugin->path, .models = w->models, .folder = of->folder};
+    int took_part;
+    workflow_trial t = {.workflow = file,
+                        .plugin = of->plugin->path,
+                        .models = w->models,
+                        .folder = of->folder,
+                        .plugins = of->plugins,
+                        .own = of->plugin};
     if (!file) return 0;
     check_subject("workflow", file);
     check_begin();
-    check_counts found = check_workflow(&t);
+    check_counts found = check_workflow(&t, &took_part);
     check_add(total, &found);
+    if (!took_part) check_left(total, "workflow", "none of the plugin's nodes ran in it");
     mem_free(file);
-    return 1;
+    return took_part != 0;
 }
 
 static int check_file(const char *path, check_context *of, const check_device *on, const check_workflows *w)
@@ -339,7 +339,7 @@ static int check_files(const arguments *a, check_context *of, const check_device
         }
         of->folder = folder.data;
         if (check_file(a->operand[i], of, on->name ? on : NULL, &w) != EXIT_DONE) status = EXIT_RUN_FAILED;
-        nftw(folder.data, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+        folder_remove(folder.data);
         str_free(&folder);
     }
     return status;

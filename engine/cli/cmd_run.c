@@ -67,8 +67,7 @@ static const option run_options[] = {
      1},
     {"--sandbox", 0, NULL,
      "read models, inputs and plugins alone, write to the output folder and the cache alone, and no network; the "
-     "default "
-     "for a picture, where the kernel can (docs/foreign-plugins.md)",
+     "default for a picture, where the kernel can (docs/foreign-plugins.md)",
      0},
     {"--no-sandbox", 0, NULL, "run a picture without", 0},
     {"--node-timeout", 0, "SECONDS",
@@ -455,10 +454,14 @@ static const char *trusted[SETTINGS_MAX];
 
 static void read_trust(const arguments *a)
 {
-    size_t n = 0;
-    for (size_t i = 0; i < a->n_given && n < SETTINGS_MAX; i++)
-        if (strcmp(a->given[i].option->name, "--trust") == 0) trusted[n++] = a->given[i].value;
-    loader_trust(trusted, n);
+    size_t n = 0, n_named = 0;
+    for (int by_config = 0; by_config < 2; by_config++) {
+        for (size_t i = 0; i < a->n_given && n < SETTINGS_MAX; i++)
+            if (strcmp(a->given[i].option->name, "--trust") == 0 && a->given[i].by_config == by_config)
+                trusted[n++] = a->given[i].value;
+        if (!by_config) n_named = n;
+    }
+    loader_trust(trusted, n, n_named);
 }
 
 /* 0: a plugin that is not kiln's own may take part, and a child of this process has done the run; *status is its. */

@@ -37,7 +37,7 @@ int made_settings(const check_setting *set, size_t n, const kiln_param_table *t,
 
 /* ---- which node makes what ---- */
 
-static int is_set(const check_context *of, const char *name)
+int made_is_set(const check_context *of, const char *name)
 {
     for (size_t i = 0; i < of->n_setting; i++)
         if (strcmp(of->setting[i].name, name) == 0) return 1;
@@ -47,7 +47,7 @@ static int is_set(const check_context *of, const char *name)
 static int has_files(const check_context *of, const kiln_node *n)
 {
     for (uint32_t i = 0; i < n->n_param; i++)
-        if (n->param[i].type == KILN_P_FILE && !is_set(of, n->param[i].name)) return 0;
+        if (n->param[i].type == KILN_P_FILE && !made_is_set(of, n->param[i].name)) return 0;
     return 1;
 }
 
@@ -89,30 +89,20 @@ static kiln_value *run_one(const made_values *m, runtime *rt, const kiln_node *n
     arena memory = {0};
     output_folder folder = {.path = m->of->folder};
     call_environment env = {.runtime = rt, .pool = runtime_pool(rt), .output = &folder};
-    kiln_ctx ctx = {.env = &env, .node_name = n->type, .node_type = n->type, .plugin = m->of->plugin->id};
     const kiln_param_table t = sample_table(n);
     void *instance = NULL, *params = arena_alloc(&memory, t.params_size + 1);
-    kiln_call c = {.size = sizeof c,
-                   .device = KILN_CPU,
-                   .host = &engine_host,
-                   .ctx = &ctx,
-                   .params = params,
-                   .in = in,
-                   .out = out};
+    error e = {0};
     int ready = params && sample_params(&t, 0, &memory, params) &&
                 made_settings(m->of->setting, m->of->n_setting, &t, &memory, params);
     for (uint32_t i = 0; i < n->n_in; i++)
         in[i] = sample_known(&n->in[i]) ? sample_value(&n->in[i]) : made_value(m, &n->in[i]);
     if (ready && (!n->create || n->create(&engine_host, &instance) == KILN_OK)) {
-        c.instance = instance;
-        if (n->run(&c) == KILN_OK && out[output]) made = value_ref(out[output]);
+        if (ctx_call(&env, 0, n->type, m->of->plugin->id, n, instance, params, in, out, &e) == KILN_OK && out[output])
+            value_publish(made = value_ref(out[output]));
         if (instance && n->destroy) n->destroy(instance);
     }
-    if (made) value_publish(made);
-    files_discard(&ctx);
     for (uint32_t i = 0; i < n->n_in; i++) value_unref(in[i]);
     for (uint32_t i = 0; i < n->n_out; i++) value_unref(out[i]);
-    arena_free(&ctx.scratch);
     arena_free(&memory);
     return made;
 }

@@ -32,6 +32,7 @@ void made_make(made_values *m, runtime *rt, const char *type);
 kiln_value *made_value(const made_values *m, const kiln_port *port);
 void made_free(made_values *m);
 
+int made_is_set(const struct check_context *of, const char *name); /* 1: --set names it */
 /* Puts the settings whose names the table has. 0: one of them is not a value of its row, or there is no memory. */
 int made_settings(const check_setting *set, size_t n, const kiln_param_table *t, arena *a, void *params);
 

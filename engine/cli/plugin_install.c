@@ -15,7 +15,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -27,13 +26,6 @@
 enum { BUFFER_BYTES = 1 << 18, BYTES_MAX = 1 << 30 };
 
 /* ---- files ---- */
-
-static int remove_one(const char *path, const struct stat *s, int flag, struct FTW *walk)
-{
-    (void)s, (void)flag, (void)walk;
-    return remove(path);
-}
-static void remove_tree(const char *path) { nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS); }
 
 typedef struct {
     size_t files;
@@ -117,7 +109,7 @@ static void remove_leavings(const char *folder)
         long pid = 0;
         if (sscanf(x->d_name, ".install-%ld", &pid) != 1 && sscanf(x->d_name, ".remove-%ld", &pid) != 1) continue;
         char *path = pid > 0 && kill((pid_t)pid, 0) != 0 && errno == ESRCH ? path_join(folder, x->d_name) : NULL;
-        if (path) remove_tree(path);
+        if (path) folder_remove(path);
         mem_free(path);
     }
     if (d) closedir(d);
@@ -224,7 +216,7 @@ static int take_place(const char *staged, const char *place)
         rename(place, old) != 0)
         return 0;
     if (rename(staged, place) != 0) return rename(old, place), 0;
-    remove_tree(old);
+    folder_remove(old);
     return 1;
 }
 
@@ -268,7 +260,7 @@ int plugin_install(const plugin_request *r)
             error_set(&e, KILN_ERR_IO, "%s: %s", i.root, strerror(errno));
         else
             install(&i);
-        if (i.staged) remove_tree(i.staged); /* nothing of it is left once it is in place; or what it replaced */
+        if (i.staged) folder_remove(i.staged); /* nothing of it is left once it is in place; or what it replaced */
     }
     return e.status == KILN_OK ? EXIT_DONE : plugin_fail("install", &e);
 }
@@ -295,7 +287,7 @@ int plugin_remove(const plugin_request *r)
     remove_leavings(root);
     if (rename(place, gone) != 0)
         return error_set(&e, KILN_ERR_IO, "%s: %s", place, strerror(errno)), plugin_fail("remove", &e);
-    remove_tree(gone);
+    folder_remove(gone);
     if (user_plugins_disable(id, NULL, 0, &changed, &e) != KILN_OK) return plugin_fail("remove", &e);
     print_text(stdout, "%s is removed\n", id);
     return EXIT_DONE;

@@ -385,10 +385,10 @@ int plugin_index(const plugin_request *r)
     const char *folder = r->operand[0], *to = argument(r->args, "--output");
     if (!folder_exists(folder))
         return error_set(&e, KILN_ERR_INVALID, "there is no folder '%s'", folder), plugin_fail("index", &e);
-    while (strlen(folder) > 1 && folder[strlen(folder) - 1] == '/' && folder)
+    while (folder && strlen(folder) > 1 && folder[strlen(folder) - 1] == '/')
         folder = arena_strndup(r->memory, folder, strlen(folder) - 1);
-    if (!to) to = arena_printf(r->memory, "%s/kiln-plugins.json", folder);
-    if (!to) return EXIT_RUN_FAILED;
+    if (folder && !to) to = arena_printf(r->memory, "%s/kiln-plugins.json", folder);
+    if (!to || !folder) return error_set(&e, KILN_ERR_NOMEM, "out of memory"), plugin_fail("index", &e);
     if (write_index(r, folder, to, &n, &e) != KILN_OK) return plugin_fail("index", &e);
     print_text(stdout, "%s: %zu plugin%s\n", to, n, n == 1 ? "" : "s");
     return EXIT_DONE;

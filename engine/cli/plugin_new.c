@@ -222,16 +222,6 @@ static kiln_status refuse(const plugin_request *r, const char *kind, const char 
 
 /* ---- the action ---- */
 
-static void remove_made(const char *folder)
-{
-    static const char *const made[] = {
-        "Makefile",         "Cargo.toml", "README.md", ".gitignore",        "pixels.sh", ".github/workflows/test.yml",
-        "kiln-plugin.yaml", "test.yaml",  "test.sh",   ".github/workflows", ".github",   ""};
-    char path[PATH_MAX];
-    for (size_t i = 0; i < sizeof made / sizeof made[0]; i++)
-        if (snprintf(path, sizeof path, "%s/%s", folder, made[i]) < (int)sizeof path) remove(path);
-}
-
 static kiln_status make(const plugin_request *r, const char *kind, const char *language, const names *n, error *e)
 {
     const char *folder = arena_printf(r->memory, ".%s.%ld", n->hyphens, (long)getpid());
@@ -248,11 +238,7 @@ static kiln_status make(const plugin_request *r, const char *kind, const char *l
     kiln_status status = put_all(&m, kind);
     if (status == KILN_OK && rename(folder, n->hyphens) != 0)
         status = error_set(e, KILN_ERR_IO, "%s cannot be made: %s", n->hyphens, strerror(errno));
-    if (status != KILN_OK) {
-        char path[PATH_MAX];
-        if (snprintf(path, sizeof path, "%s/%s", folder, source) < (int)sizeof path) remove(path);
-        remove_made(folder);
-    }
+    if (status != KILN_OK) folder_remove(folder);
     return status;
 }
 

@@ -213,9 +213,11 @@ static int find_files(watch *w, arguments *a)
         _exit(0);
     }
     close(fd[1]);
-    for (ssize_t got = 1; pid > 0 && got != 0 && n<LIST_BYTES_MAX - 1; n += got> 0 ? (size_t)got : 0) {
-        got = read(fd[0], text + n, LIST_BYTES_MAX - 1 - n);
-        if (got < 0 && errno != EINTR) break;
+    while (pid > 0 && n + 1 < LIST_BYTES_MAX) {
+        ssize_t got = read(fd[0], text + n, LIST_BYTES_MAX - 1 - n);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) break;
+        n += (size_t)got;
     }
     close(fd[0]);
     while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR) continue;

@@ -7,6 +7,7 @@
  */
 #include "cli/sample_sampling.h"
 
+#include "cli/sample_values.h"
 #include "kiln/denoiser.h"
 
 #include <math.h>
@@ -81,13 +82,9 @@ void sampling_moments(double *square, double *fourth)
     *square = 1 + d2, *fourth = 1 + 6 * d2 + 3 * d2 * d2;
 }
 
-static double uniform(uint64_t *state)
-{
-    uint64_t z = (*state += 0x9e3779b97f4a7c15u);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return ((double)((z ^ (z >> 31)) >> 11) + 0.5) * 0x1p-53;
-}
+/* In (0, 1). */
+static double uniform(uint64_t *state) { return sample_share(state) + 0x1p-54; }
+
 static double gaussian(uint64_t *state)
 {
     double radius = sqrt(-2 * log(uniform(state)));

@@ -226,7 +226,7 @@ int sample_params(const kiln_param_table *t, size_t way, arena *a, void *params)
     return 1;
 }
 
-static uint64_t next(uint64_t *state) /* splitmix64 */
+uint64_t sample_bits(uint64_t *state)
 {
     uint64_t z = (*state += 0x9e3779b97f4a7c15u);
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -234,10 +234,12 @@ static uint64_t next(uint64_t *state) /* splitmix64 */
     return z ^ (z >> 31);
 }
 
+double sample_share(uint64_t *state) { return (double)(sample_bits(state) >> 11) * 0x1p-53; }
+
 /* A value of its range; the ends now and then. 0: it has none. */
 static int draw(const kiln_param *p, uint64_t *state, param_value *v)
 {
-    uint64_t bits = next(state);
+    uint64_t bits = sample_bits(state);
     double share = (double)(bits >> 11) * 0x1p-53, steps, at;
     if (bits % 8 < 2) return param_end(p, bits % 2 != 0, v);
     switch (p->type) {

@@ -23,6 +23,9 @@ size_t sample_ways(const kiln_param_table *t);
 const char *sample_way_name(const kiln_param_table *t, size_t way, char text[160]);
 /* Fills `params` (params_size bytes). Text lives in a. 0 when there is no memory. */
 int sample_params(const kiln_param_table *t, size_t way, arena *a, void *params);
+/* The next number of the splitmix64 sequence (Steele, Lea, Flood 2014), and that as one in [0, 1). */
+uint64_t sample_bits(uint64_t *state);
+double sample_share(uint64_t *state);
 /* Each parameter anywhere in its range, by the seed; whole numbers as small as above. */
 int sample_random_params(const kiln_param_table *t, uint64_t seed, arena *a, void *params);
 

@@ -148,6 +148,7 @@ catalog *catalog_open(const char *plugins, error *e)
         catalog_close(c);
         return NULL;
     }
+    loader_trust_check();
     if (c->n_node) qsort(c->node, c->n_node, sizeof *c->node, by_type);
     for (size_t i = 0; i < c->plugins.n; i++)
         if (c->info[i].table && !c->info[i].shipped) process_state_watch(c->info[i].id);

@@ -67,13 +67,17 @@ void plugin_clash(plugin *p, arena *memory, const char *fmt, ...)
 
 /* ---- trust ---- */
 
+enum { TRUSTED_MAX = 4096 };
 static const char *const *trusted_name;
-static size_t n_trusted;
+static size_t n_trusted, n_trust_named;
+static unsigned char trust_used[TRUSTED_MAX]; /* [i]: a plugin is called trusted_name[i] */
 
-void loader_trust(const char *const *names, size_t n)
+void loader_trust(const char *const *names, size_t n, size_t n_named)
 {
     trusted_name = names;
-    n_trusted = n;
+    n_trusted = n < TRUSTED_MAX ? n : TRUSTED_MAX;
+    n_trust_named = n_named < n_trusted ? n_named : n_trusted;
+    memset(trust_used, 0, sizeof trust_used);
 }
 
 /* By its id (NULL: not known), its file's name with or without ".so", or its path. */
@@ -81,12 +85,25 @@ static int is_trusted(const char *path, const char *id)
 {
     const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
     size_t stem = strlen(file) > 3 ? strlen(file) - 3 : 0;
+    int trusted = 0;
     for (size_t i = 0; i < n_trusted; i++) {
         const char *name = trusted_name[i];
-        if (strcmp(name, "all") == 0 || strcmp(name, file) == 0 || strcmp(name, path) == 0) return 1;
-        if ((id && strcmp(name, id) == 0) || (strlen(name) == stem && strncmp(name, file, stem) == 0)) return 1;
+        int is = strcmp(name, "all") == 0 || strcmp(name, file) == 0 || strcmp(name, path) == 0 ||
+                 (id && strcmp(name, id) == 0) || (strlen(name) == stem && strncmp(name, file, stem) == 0);
+        trust_used[i] |= (unsigned char)is;
+        trusted |= is;
     }
-    return 0;
+    return trusted;
+}
+
+void loader_trust_check(void)
+{
+    for (size_t i = 0; i < n_trust_named; i++) {
+        if (!trust_used[i] && strcmp(trusted_name[i], "all") != 0)
+            log_warn("--trust %s: no plugin has this id, file name or path; `kiln plugin list` says what there is",
+                     trusted_name[i]);
+        trust_used[i] = 1;
+    }
 }
 
 /* It lies in the folder beside the command, under a name of kiln's. */

@@ -43,8 +43,10 @@ typedef struct {
  * exist. */
 kiln_status loader_search(const char *list, arena *memory, plugin_list *out, error *e);
 
-/* Plugins that the user knows: ids, names of files, or "all". Kept as they are, until the process ends. */
-void loader_trust(const char *const *names, size_t n);
+/* Plugins that the user knows: ids, names of files, or "all". Kept as they are, until the process ends. Of the first
+ * n_named, loader_trust_check warns once where no plugin searched for or loaded so far is called so. */
+void loader_trust(const char *const *names, size_t n, size_t n_named);
+void loader_trust_check(void);
 /* 1: there is a plugin file on the search path that did not come with kiln and whose name is not trusted. Loads nothing
  * and says nothing. */
 int loader_has_foreign(const char *list);

@@ -55,7 +55,6 @@ void resume_take_files(row_log *l, size_t node)
     for (uint64_t i = 0; (n = find(l->batch, node, NOTE_FILE, i)); i++) row_log_file(l, node, n->text);
 }
 
-/* A success after a failure that was reported is impossible: the failure is repeated. */
 static void count_end(const batch *b, const run_event *ev)
 {
     atomic_fetch_add(&supervision->ended[ev->kind], 1);

@@ -7,7 +7,6 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,14 +18,6 @@
 
 static char made[512];
 static int lock = -1;
-
-static int remove_one(const char *path, const struct stat *s, int kind, struct FTW *where)
-{
-    (void)s, (void)kind, (void)where;
-    return remove(path), 0;
-}
-
-static void remove_tree(const char *path) { nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS); }
 
 /* A descriptor that holds the lock, or -1: somebody else does. */
 static int take(const char *path)
@@ -44,7 +35,7 @@ static void remove_left(const char *folder)
     for (struct dirent *x; d && (x = readdir(d));) {
         char *path = strncmp(x->d_name, STEM, strlen(STEM)) == 0 ? path_join(folder, x->d_name) : NULL;
         int fd = path ? take(path) : -1;
-        if (fd >= 0) remove_tree(path), close(fd);
+        if (fd >= 0) folder_remove(path), close(fd);
         mem_free(path);
     }
     if (d) closedir(d);
@@ -63,7 +54,7 @@ void supervisor_store_make(char *path, size_t capacity)
 
 void supervisor_store_remove(void)
 {
-    if (made[0]) remove_tree(made);
+    if (made[0]) folder_remove(made);
     if (lock >= 0) close(lock);
     made[0] = '\0';
     lock = -1;

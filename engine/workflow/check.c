@@ -572,19 +572,19 @@ static void mark_sources(workflow *w, const graph_node *g)
 static void mark_needed(checker *k)
 {
     workflow *w = k->w;
-    size_t outputs = 0;
+    size_t outputs = 0, unknown = 0;
     for (size_t i = w->n; i-- > 0;) {
         graph_node *g = &w->node[w->order[i]];
+        unknown += g->type == NULL;
         if (g->type && (g->type->flags & KILN_NODE_OUTPUT)) g->needed = 1, outputs++;
         if (g->needed) mark_sources(w, g);
     }
-    if (outputs == 0) {
+    if (outputs == 0 && unknown == 0) { /* an unknown one, which was said, may be what writes */
         document_fault(k->doc, w->n ? w->node[0].doc->at : (place){.line = 1, .column = 1}, NULL,
                        "no node writes anything; add one like SaveImage%s",
                        k->doc->from_editor ? " (muted and bypassed nodes are left out)" : "");
-        return;
     }
-    warn_of_unneeded(k);
+    if (outputs) warn_of_unneeded(k);
 }
 
 /* ---- the whole ---- */

@@ -9,6 +9,7 @@
 #include "kiln/loading.h"
 #include "kiln/text.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -79,7 +80,8 @@ static void names_embeddings(const void *params, const kiln_file_names *to)
     const char *text = ((const box_params *)params)->text;
     char name[256];
     for (const char *at = text; at && (at = strstr(at, word)); at++) {
-        if (at != text && !strchr(" \t\r\n(", at[-1])) continue;
+        int bracket = at != text && strchr("()", at[-1]), escaped = bracket && at - text > 1 && at[-2] == '\\';
+        if (at != text && (escaped || (!bracket && !isspace((unsigned char)at[-1])))) continue;
         const char *from = at + sizeof word - 1;
         from += strspn(from, " \t\r\n");
         size_t n = strcspn(from, " \t\r\n<[():");
@@ -135,6 +137,11 @@ static kiln_status with_box(const kiln_call *c, const kiln_value *before, const 
     memset(to.data, 0, kit_count(&to) * sizeof(float));
     if (before) {
         TRY(kit_f32(c, before, 3, "the boxes", &from));
+        if (from.dim[0] != 1 || from.dim[1] != GLIGEN_BOXES || from.dim[2] != each)
+            return c->host->fail(c->ctx, KILN_ERR_INVALID,
+                                 "the prompt's boxes are [%lld,%lld,%lld] and not [1,%d,%lld], as this node makes them",
+                                 (long long)from.dim[0], (long long)from.dim[1], (long long)from.dim[2], GLIGEN_BOXES,
+                                 (long long)each);
         memcpy(to.data, from.data, kit_count(&to) * sizeof(float));
     }
     while (n < GLIGEN_BOXES && ((const float *)to.data)[n * each] != 0) n++;

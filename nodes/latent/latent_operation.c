@@ -215,6 +215,7 @@ static kiln_status apply_run(const kiln_call *c)
     TRY(read_operation(c, &o));
     if (o.sharpens) return apply_sharpen(c, &o, &p, a.data, r.data);
     int64_t channels = a.dim[a.rank - 1];
+    if (kit_count(&a) == 0) return KILN_OK;
     apply_tonemap(&o, a.dim[0], (int64_t)kit_count(&a) / (a.dim[0] * channels), channels, a.data, r.data);
     return KILN_OK;
 }

@@ -59,6 +59,13 @@ static void test_operations(void)
     refused(&m, KILN_ERR_INVALID, "take a radius below both");
     made_free(&operation);
     value_unref(latent);
+
+    kiln_value *none = latent_of(tensor_of(4, (const int64_t[]){0, 2, 2, 4}, NULL, NULL));
+    operation = node_with(&node_latent_tonemap, "multiplier=1", NULL, NULL, NULL);
+    m = node_run(&node_latent_apply, NULL, none, operation.out[0]);
+    CHECK_MSG(m.status == KILN_OK && samples_of(m.out[0]).dim[0] == 0, "%s", m.why.message);
+    made_free(&m), made_free(&operation);
+    value_unref(none);
 }
 
 static int64_t number_at(const kiln_value *latent, size_t i)

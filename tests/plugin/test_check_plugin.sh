@@ -26,14 +26,38 @@ for row in "${ways[@]}"; do
     if [ $result -eq 1 ] && grep -q "FAIL.*\($says\)" report.txt; then echo "ok way_$n"; else cat report.txt; echo "FAIL way_$n ($result)"; status=1; fi
 done
 gcc -std=c11 -D_GNU_SOURCE -O1 -w -fPIC -shared -DBAD=0 -I"$KILN_ROOT/include" "$KILN_ROOT/tests/plugin/hostile/bad.c" -o good.so || exit 2
+# Those whose nodes all want models or files get a workflow.
+head="model: {class_type: CheckpointLoaderSimple, inputs: {ckpt_name: shapes-sd1}}"
+cat >patched.yaml <<Y
+nodes:
+  $head
+  patched: {class_type: FreeU_V2, inputs: {model: [model, MODEL]}}
+  prompt: {class_type: CLIPTextEncode, inputs: {clip: [model, CLIP], text: a red circle}}
+  empty: {class_type: EmptyLatentImage, inputs: {width: 128, height: 128}}
+  drawn:
+    class_type: KSampler
+    inputs: {model: [patched, 0], positive: [prompt, 0], negative: [prompt, 0], latent_image: [empty, 0], steps: 1}
+  decoded: {class_type: VAEDecode, inputs: {samples: [drawn, 0], vae: [model, VAE]}}
+  save: {class_type: SaveImage, inputs: {images: [decoded, 0]}}
+Y
+printf 'nodes:\n  %s\n  save: {class_type: VAESave, inputs: {vae: [model, VAE]}}\n' "$head" >saved.yaml
+workflow_of() {
+    case $1 in
+        kiln-loader) echo "$KILN_ROOT/workflows/txt2img.yaml" ;;
+        kiln-tokenizer) echo "$KILN_ROOT/workflows/story.yaml" ;;
+        kiln-model_patch) echo patched.yaml ;;
+        kiln-saving) echo saved.yaml ;;
+    esac
+}
 for file in good.so "$KILN_ROOT/$KILN_BUILD"/plugins/*.so; do
-    name=$(basename "$file" .so)
-    "$kiln" check-plugin "$file" --sets 20 >report.txt 2>&1
-    result=$?
-    # Of some that ship, every node wants a model: that nothing could be tried is then all that is found.
-    [ $result -eq 1 ] && grep -q 'FAIL nothing' report.txt && [ "$(grep -c FAIL report.txt)" -eq 1 ] && grep -q 'not checked' report.txt && result=0
-    if [ $result -eq 0 ]; then echo "ok $name"; else grep -v '^node' report.txt; echo "FAIL $name"; status=1; fi
+    name=$(basename "$file" .so) workflow=$(workflow_of "$(basename "$file" .so)")
+    "$kiln" check-plugin "$file" --sets 20 ${workflow:+--workflow "$workflow" --models "$KILN_ROOT/workflows/models"} >report.txt 2>&1
+    if [ $? -eq 0 ]; then echo "ok $name"; else grep -v '^node' report.txt; echo "FAIL $name"; status=1; fi
 done
+# A workflow in which none of the plugin's nodes runs says nothing of it.
+"$kiln" check-plugin "$KILN_ROOT/$KILN_BUILD/plugins/kiln-saving.so" --workflow patched.yaml --models "$KILN_ROOT/workflows/models" >report.txt 2>&1
+[ $? -eq 1 ] && grep -q "not checked: workflow: none of the plugin's nodes ran in it" report.txt && grep -q 'FAIL nothing' report.txt && echo "ok a_workflow_of_others" ||
+    { cat report.txt; echo "FAIL a_workflow_of_others"; status=1; }
 "$kiln" check-plugin nowhere.so >report.txt 2>&1
 [ $? -eq 2 ] && grep -q "there is no file 'nowhere.so'" report.txt && echo "ok missing_file" || { echo "FAIL missing_file"; status=1; }
 echo hello >text.so

@@ -97,4 +97,7 @@ if [ "$(id -u)" -ne 0 ]; then
     chmod a-w . && refused "no folder can be made here" x; verdict a_folder_that_cannot_be_written $?; chmod u+w .
 fi
 (ulimit -f 1 && trap '' XFSZ && kiln plugin new x) >"$work/said.txt" 2>&1; [ $? -eq 1 ] && [ "$(ls -A)" = "$before" ]; verdict a_full_disk_leaves_nothing $?
+mkdir -p "$work/broken/bin" "$work/broken/share/kiln" && cp "$built" "$work/broken/bin/" && cp -R "$KILN_ROOT/plugins/templates" "$work/broken/share/kiln/"
+rm "$work/broken/share/kiln/templates/node/node_template.c"
+"$work/broken/bin/kiln" plugin new x >"$work/said.txt" 2>&1; [ $? -eq 1 ] && grep -q 'node_template.c: cannot open' "$work/said.txt" && [ "$(ls -A)" = "$before" ]; verdict a_lost_template_leaves_nothing $?
 exit $status

@@ -53,12 +53,12 @@ inside "$work/unpacked/usr/bin/kiln" run workflows/txt2img.yaml --set steps=1 --
 [ -s drawn/kiln_00001_.png ]; verdict a_picture $?
 if [ "$(id -u)" -eq 0 ]; then
     # A root of its own, with a database that knows no other package: the dependencies are looked at above.
-    mkdir -p root/var/lib/dpkg/{info,updates} && touch root/var/lib/dpkg/{status,available}
-    dpkg --root="$work/root" --force-depends --force-script-chrootless --no-triggers -i "$deb" >dpkg.txt 2>&1
-    dpkg --root="$work/root" -s kiln 2>/dev/null | grep -q '^Status: install'; verdict dpkg_installs_it $?
-    inside "$work/root/usr/bin/kiln" check workflows/txt2img.yaml >check.txt 2>&1; verdict and_it_runs_from_there $?
-    dpkg --root="$work/root" --force-script-chrootless --no-triggers -r kiln >>dpkg.txt 2>&1
-    [ ! -e root/usr/bin/kiln ]; verdict and_removes_it $?
+    mkdir -p tree/var/lib/dpkg/{info,updates} && touch tree/var/lib/dpkg/{status,available}
+    dpkg --root="$work/tree" --force-depends --force-script-chrootless --no-triggers -i "$deb" >dpkg.txt 2>&1
+    dpkg --root="$work/tree" -s kiln 2>/dev/null | grep -q '^Status: install'; verdict dpkg_installs_it $?
+    inside "$work/tree/usr/bin/kiln" check workflows/txt2img.yaml >check.txt 2>&1; verdict and_it_runs_from_there $?
+    dpkg --root="$work/tree" --force-script-chrootless --no-triggers -r kiln >>dpkg.txt 2>&1
+    [ ! -e tree/usr/bin/kiln ]; verdict and_removes_it $?
 else
     echo "skip dpkg_installs_it: needs root"
 fi
