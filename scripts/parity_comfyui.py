@@ -159,6 +159,13 @@ def forget(base, folder, name):
         path.unlink()
 
 
+def forget_models(base, name):
+    """The models that a row saved: several GB."""
+    for folder in ("output", "kiln"):
+        for path in (base / folder).glob(f"{name}_*.safetensors"):
+            path.unlink()
+
+
 def kiln_digest(program):
     files = [program, *sorted(program.parent.rglob("kiln-*.so"))]
     return digest(*(hashlib.sha256(path.read_bytes()).hexdigest() for path in files))
@@ -187,10 +194,14 @@ def write_models(options, base, prompts):
         record.add(file, of, said="")
 
 
+def saves(prompt):
+    return any(node["class_type"].endswith("Save") for node in prompt.values())
+
+
 def draw_all(options, base, prompts, more=()):
     """{name: "" or why there is no picture}, by as many processes as it takes; rows in rows.alone share one with their kind only."""
     version = (options.comfyui / "comfyui_version.py").read_text()
-    of = {name: digest(prompt, version, more, *([options.kiln_digest] if opened({name: prompt}) else [])) for name, prompt in prompts.items()}
+    of = {name: digest(prompt, version, more, *([options.kiln_digest] if opened({name: prompt}) or saves(prompt) else [])) for name, prompt in prompts.items()}
     drawn, groups = Record(base / "drawn.json"), {}
     for name, prompt in prompts.items():
         if not (options.resume and drawn.has(name, of[name])):
@@ -296,6 +307,8 @@ def judge_all(options, base, prompts, drawn):
         if not (options.resume and judged.has(name, of)):
             forget(base, "kiln", name)
             judged.add(name, of, entry=judge(options, base, name, prompt, drawn[name]))
+            if judged.rows[name]["entry"][3]:
+                forget_models(base, name)
         found.append(tuple(judged.rows[name]["entry"]))
         print(table(found[-1:]).splitlines()[-1], flush=True)
     return found
