@@ -222,7 +222,7 @@ kiln_status file_write_whole(const char *path, const void *data, size_t size, er
     return ok ? KILN_OK : error_set(e, KILN_ERR_IO, "%s: cannot write: %s", path, strerror(failed));
 }
 
-kiln_status folder_make(const char *path, error *e)
+static kiln_status make_folders(const char *path, mode_t mode, error *e)
 {
     char *copy = mem_strdup(path);
     if (!copy) return error_set(e, KILN_ERR_NOMEM, "%s: out of memory", path);
@@ -233,12 +233,15 @@ kiln_status folder_make(const char *path, error *e)
             ok = mkdir(copy, 0777) == 0 || errno == EEXIST;
             *p = '/';
         }
-    ok = ok && (mkdir(copy, 0777) == 0 || (errno == EEXIST && folder_exists(path)));
+    ok = ok && (mkdir(copy, mode) == 0 || (errno == EEXIST && folder_exists(path)));
     int failed = errno;
     mem_free(copy);
     if (!ok && failed == EEXIST) return error_set(e, KILN_ERR_IO, "%s: this is a file and no folder", path);
     return ok ? KILN_OK : error_set(e, KILN_ERR_IO, "%s: cannot make the folder: %s", path, strerror(failed));
 }
+
+kiln_status folder_make(const char *path, error *e) { return make_folders(path, 0777, e); }
+kiln_status folder_make_private(const char *path, error *e) { return make_folders(path, 0700, e); }
 
 static int remove_one(const char *path, const struct stat *s, int kind, struct FTW *where)
 {

@@ -47,6 +47,8 @@ kiln_status file_read_stream(const char *path, size_t limit, char **data, size_t
 kiln_status file_write_whole(const char *path, const void *data, size_t size, error *e);
 /* mkdir -p with mode 0777 & ~umask. */
 kiln_status folder_make(const char *path, error *e);
+/* The same; one that it makes is its owner's alone. */
+kiln_status folder_make_private(const char *path, error *e);
 /* Removes path and all in it, links themselves and not what they point at; what cannot be removed stays. */
 void folder_remove(const char *path);
 int file_exists(const char *path);

@@ -96,11 +96,10 @@ static kiln_status find_folder(store *s, const store_setting *setting, error *e)
         return error_set(e, KILN_ERR_INVALID, "there is no cache at %s yet; `kiln run` makes one", path);
     if (!setting->read_only && !folder_exists(path)) {
         error why = {0};
-        if (folder_make(path, &why) != KILN_OK)
+        if (folder_make_private(path, &why) != KILN_OK) /* what is kept may be private */
             return error_set(e, why.status,
                              "no cache can be kept at %s; give another folder with --cache, or --no-cache",
                              why.message);
-        chmod(path, 0700); /* ours alone: what is kept may be private */
     }
     if (!(real = path_real(path)))
         return error_set(e, KILN_ERR_IO, "the cache folder %s: %s; give another with --cache, or --no-cache", path,

@@ -115,6 +115,7 @@ static void harden(store *s)
     execute(s, "PRAGMA cell_size_check=ON");
     execute(s, "PRAGMA mmap_size=0");
     execute(s, "PRAGMA temp_store=MEMORY");
+    if (s->short_lived) execute(s, "PRAGMA synchronous=OFF"); /* before the tables are made */
 }
 
 static void set_journal(store *s)
@@ -122,7 +123,6 @@ static void set_journal(store *s)
     if (s->read_only) return;
     if (s->short_lived) {
         execute(s, "PRAGMA journal_mode=TRUNCATE");
-        execute(s, "PRAGMA synchronous=OFF");
         return;
     }
     if (index_wal_is_safe(sqlite3_libversion_number())) {

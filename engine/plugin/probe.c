@@ -208,7 +208,7 @@ static char *remembered_path(const char *list)
         str_printf(&folder, "%s/kiln", base);
     else if (home && home[0] == '/')
         str_printf(&folder, "%s/.cache/kiln", home);
-    if (!folder.len || folder.failed || folder_make(folder.data, NULL) != KILN_OK) {
+    if (!folder.len || folder.failed || folder_make_private(folder.data, NULL) != KILN_OK) {
         str_free(&folder);
         return NULL;
     }

@@ -13,6 +13,7 @@
 #include <linux/seccomp.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -100,7 +101,15 @@ enum { ARCHITECTURE = (int)AUDIT_ARCH_AARCH64 };
 #endif
 
 #ifndef NO_SECCOMP
-/* The network; other processes; what goes round the filter or changes the system. They fail with EPERM. */
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define LOW_HALF(offset) (offset)
+#else
+#define LOW_HALF(offset) ((offset) + 4)
+#endif
+
+/* The network; other processes; what Landlock does not look at: owners, permissions, times and attributes of any file
+ * by its path, and its length before version 3; what goes round the filter or changes the system. They fail with EPERM.
+ */
 static const unsigned denied[] = {
 #if !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__ /* which look for leaks by it */
     SYS_ptrace,
@@ -112,6 +121,25 @@ static const unsigned denied[] = {
     SYS_listen,
     SYS_accept,
     SYS_accept4,
+#ifdef SYS_chmod /* not on newer architectures, which have those with "at" alone */
+    SYS_chmod,
+    SYS_chown,
+    SYS_lchown,
+    SYS_utime,
+    SYS_utimes,
+    SYS_futimesat,
+#endif
+    SYS_truncate,
+    SYS_fchmodat,
+    SYS_fchownat,
+    SYS_utimensat,
+    SYS_setxattr,
+    SYS_lsetxattr,
+    SYS_removexattr,
+    SYS_lremovexattr,
+    452, /* fchmodat2 */
+    463, /* setxattrat */
+    466, /* removexattrat */
     SYS_process_vm_readv,
     SYS_process_vm_writev,
     SYS_pidfd_open,
@@ -142,17 +170,26 @@ static const unsigned denied[] = {
 };
 enum { N_DENIED = sizeof denied / sizeof denied[0] };
 
+/* ioctl() that types into the terminal, as if the user did. */
+static const unsigned typing[] = {TIOCSTI, TIOCLINUX};
+enum { N_TYPING = sizeof typing / sizeof typing[0] };
+
 static kiln_status restrict_calls(error *e)
 {
-    struct sock_filter f[N_DENIED + 7];
+    struct sock_filter f[N_DENIED + N_TYPING + 10];
     unsigned short n = 0;
     f[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch));
     f[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)ARCHITECTURE, 1, 0);
     f[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
     f[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
-    f[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, FOREIGN_CALLS, N_DENIED + 1, 0);
+    const unsigned char last = N_DENIED + N_TYPING + 3; /* jumps are counted from what follows; the last one refuses */
+    f[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, FOREIGN_CALLS, last, 0);
     for (unsigned i = 0; i < N_DENIED; i++)
-        f[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, denied[i], (unsigned char)(N_DENIED - i), 0);
+        f[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, denied[i], (unsigned char)(last - 1 - i), 0);
+    f[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_ioctl, 0, N_TYPING + 1);
+    f[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, LOW_HALF(offsetof(struct seccomp_data, args[1])));
+    for (unsigned i = 0; i < N_TYPING; i++)
+        f[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, typing[i], (unsigned char)(N_TYPING - i), 0);
     f[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
     f[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
     struct sock_fprog program = {.len = n, .filter = f};

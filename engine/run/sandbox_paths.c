@@ -42,20 +42,10 @@ static void add_system(sandbox_list *l)
                                        "/etc/nvidia",
                                        "/proc",
                                        "/sys"};
-    static const char *const write[] = {"/dev/null",
-                                        "/dev/zero",
-                                        "/dev/full",
-                                        "/dev/random",
-                                        "/dev/urandom",
-                                        "/dev/tty",
-                                        "/dev/shm",
-                                        "/dev/dri",
-                                        "/dev/nvidia-uvm",
-                                        "/dev/nvidia-uvm-tools",
-                                        "/dev/nvidiactl",
-                                        "/dev/nvidia-caps",
-                                        "/dev/nvidia-modeset",
-                                        "/dev/pts"};
+    static const char *const write[] = {"/dev/null",      "/dev/zero",        "/dev/full",
+                                        "/dev/random",    "/dev/urandom",     "/dev/tty",
+                                        "/dev/dri",       "/dev/nvidia-uvm",  "/dev/nvidia-uvm-tools",
+                                        "/dev/nvidiactl", "/dev/nvidia-caps", "/dev/nvidia-modeset"};
 #ifdef __SANITIZE_ADDRESS__ /* looks into a file when the process ends */
     const char *leaks = getenv("LSAN_OPTIONS"), *suppressions = leaks ? strstr(leaks, "suppressions=") : NULL;
     if (suppressions) {
@@ -67,7 +57,10 @@ static void add_system(sandbox_list *l)
     add_each(l, write, sizeof write / sizeof write[0], 1);
     DIR *d = opendir("/dev");
     for (struct dirent *x; d && (x = readdir(d));)
-        if (strncmp(x->d_name, "nvidia", 6) == 0) sandbox_add(l, arena_printf(&l->memory, "/dev/%s", x->d_name), 1);
+        if (strncmp(x->d_name, "nvidia", 6) == 0) {
+            sandbox_add(l, arena_printf(&l->memory, "/dev/%s", x->d_name), 1);
+            sandbox_add(l, "/dev/shm", 1); /* which the driver shares memory by */
+        }
     if (d) closedir(d);
 }
 
@@ -192,8 +185,8 @@ static kiln_status add_written(sandbox_list *l, const sandbox_run *r, error *e)
     const char *own = base && base[0] == '/'   ? arena_printf(&l->memory, "%s/kiln", base)
                       : home && home[0] == '/' ? arena_printf(&l->memory, "%s/.cache/kiln", home)
                                                : NULL;
-    if (own && folder_make(own, NULL) == KILN_OK) sandbox_add(l, own, 1);
-    if (cache && folder_make(cache, NULL) == KILN_OK) sandbox_add(l, cache, 1);
+    if (own && folder_make_private(own, NULL) == KILN_OK) sandbox_add(l, own, 1);
+    if (cache && folder_make_private(cache, NULL) == KILN_OK) sandbox_add(l, cache, 1);
     mem_free(cache);
     if (supervision) sandbox_add(l, supervision->store, 1);
     return KILN_OK;

@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
-# The kernels compile without a warning for the oldest chip and the newest: nvcc's and the host compiler's warnings are errors (NVCC_FLAGS). By itself a build
-# makes them for the chips that are here only, so they are compiled beside it.
+# The kernels compile without a warning for the oldest chip: nvcc's and the host compiler's warnings are errors (NVCC_FLAGS). By itself a build makes them for
+# the chips that are here only, so they are compiled beside it. For the newest tests/scripts/test_gpu_check.sh compiles them; KILN_TEST_FULL=1: here as well.
 set -u
 cd "$KILN_ROOT" || exit 2
 command -v nvcc >/dev/null || { echo "skip cuda_compiles: no nvcc"; exit 0; }
 case $KILN_BUILD in *-address | *-undefined | *-thread) echo "skip cuda_compiles: a sanitizer's build has no CUDA library"; exit 0 ;; esac
 status=0
 unset MAKEFLAGS MFLAGS MAKELEVEL
-beside=$KILN_BUILD/cuda-compiles objects=()
+beside=$KILN_BUILD/cuda-compiles objects=() chips="75${KILN_TEST_FULL:+ 90}"
 for source in engine/backend/cuda/*.cu; do objects+=("$beside/$source.o"); done
-if KILN_BUILD="$beside" make --no-print-directory -j"$(nproc)" CUDA_ARCH="75 90" "${objects[@]}" >"$KILN_BUILD/cuda-compiles.log" 2>&1; then
-    echo "ok compiles_for_sm_75_and_sm_90"
+if KILN_BUILD="$beside" make --no-print-directory -j"$(nproc)" CUDA_ARCH="$chips" "${objects[@]}" >"$KILN_BUILD/cuda-compiles.log" 2>&1; then
+    echo "ok compiles_for_sm_${chips// /_and_sm_}"
 else
     tail -n 12 "$KILN_BUILD/cuda-compiles.log"
-    echo "FAIL compiles_for_sm_75_and_sm_90"
+    echo "FAIL compiles_for_sm_${chips// /_and_sm_}"
     status=1
 fi
 # The build's own rule makes a warning an error: a file that is not wrong but careless does not pass.

@@ -39,15 +39,25 @@ printf 'kiln: 1\nnodes:\n  it: {class_type: Reaching, inputs: {way: nothing}}\n'
 "$kiln" run w.yaml --plugins plugins --sandbox >run.txt 2>&1; code=$?
 if [ $code -eq 2 ] && grep -q 'this kernel' run.txt; then echo "skip sandbox: $(cat run.txt)"; exit $status; fi
 verdict a_plugin_that_reaches_for_nothing $code
-for way in passwd home secret tcp udp unix tmp environ kill link truncate list; do
-    rm -rf "$HOME/written" "$KILN_TEST_ELSEWHERE" out; mkdir -p out
+for way in passwd home secret tcp udp unix tmp environ kill link truncate list chmod chown times attribute; do
+    rm -rf "$HOME/written" "$KILN_TEST_ELSEWHERE" out; mkdir -p out; chmod 600 "$HOME/.secret"
     trust=; [ $way = kill ] || [ $way = environ ] || trust="--trust all"
     "$kiln" run w.yaml --plugins plugins --sandbox --set it.way=$way $trust >run.txt 2>&1
     [ $? -eq 1 ] && grep -q "node 'it' (Reaching): refused: \(Permission denied\|Operation not permitted\|Invalid cross-device link\)" run.txt &&
-        [ ! -e "$HOME/written" ] && [ ! -e "$KILN_TEST_ELSEWHERE" ] && [ ! -e "$KILN_TEST_LINK" ] && [ "$(cat "$HOME/.secret")" = secret ]; verdict "refused_$way" $?
+        [ ! -e "$HOME/written" ] && [ ! -e "$KILN_TEST_ELSEWHERE" ] && [ ! -e "$KILN_TEST_LINK" ] && [ "$(cat "$HOME/.secret")" = secret ] && [ "$(stat -c %a "$HOME/.secret")" = 600 ]; verdict "refused_$way" $?
     [ $way = truncate ] && continue
     mkdir -p out; "$kiln" run w.yaml --plugins plugins --set it.way=$way --no-cache >run.txt 2>&1; verdict "without_it_done_$way" $?
 done
+
+# Typing into the terminal, where the kernel still lets programs do that.
+if [ "$(cat /proc/sys/dev/tty/legacy_tiocsti 2>/dev/null)" != 1 ]; then
+    echo "skip refused_type: this kernel lets no program type"
+else
+    typed() { script -qec "'$kiln' run w.yaml --plugins plugins --no-cache --trust all --set it.way=type $1" /dev/null >run.txt 2>&1 </dev/null; }
+    typed --no-sandbox; verdict without_it_done_type $?
+    typed --sandbox; [ $? -eq 1 ] && grep -q "node 'it' (Reaching): refused: Operation not permitted" run.txt; verdict refused_type $?
+fi
+rm -rf own-cache; "$kiln" run w.yaml --plugins plugins --sandbox --cache own-cache >run.txt 2>&1 && [ "$(stat -c %a own-cache)" = 700 ]; verdict a_new_cache_is_private $?
 
 # ---- every workflow that ships runs in it, to the same pictures
 case $KILN_BUILD in *-address | *-thread) flows=$(ls "$KILN_ROOT"/workflows/{txt2img,hires-fix,lora}.yaml) ;; *) flows=$(ls "$KILN_ROOT"/workflows/*.yaml) ;; esac

@@ -11,9 +11,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 static const kiln_choice ways[] = {{"nothing", "reaches for nothing", 0},
@@ -29,6 +32,11 @@ static const kiln_choice ways[] = {{"nothing", "reaches for nothing", 0},
                                    {"link", "makes a link out of the output folder", 10},
                                    {"truncate", "truncates $HOME/.secret", 11},
                                    {"list", "lists HOME", 12},
+                                   {"chmod", "lets everybody read $HOME/.secret", 13},
+                                   {"chown", "gives $HOME/.secret to itself", 14},
+                                   {"times", "changes the times of $HOME/.secret", 15},
+                                   {"attribute", "gives $HOME/.secret an attribute", 16},
+                                   {"type", "types a blank into the terminal", 17},
                                    {NULL, NULL, 0}};
 typedef struct {
     int32_t way;
@@ -62,6 +70,11 @@ static int reach(int way)
     case 10: return link(home(".secret"), getenv("KILN_TEST_LINK"));
     case 11: return truncate(home(".secret"), 0);
     case 12: return open(getenv("HOME"), O_RDONLY | O_DIRECTORY);
+    case 13: return chmod(home(".secret"), 0644);
+    case 14: return chown(home(".secret"), geteuid(), (gid_t)-1);
+    case 15: return utimensat(AT_FDCWD, home(".secret"), NULL, 0);
+    case 16: return setxattr(home(".secret"), "user.kiln", "x", 1, 0);
+    case 17: return ioctl(STDIN_FILENO, TIOCSTI, " ");
     }
     return 0;
 }
