@@ -33,8 +33,10 @@ sys.path.insert(0, str(SCRIPTS / "comfyui"))
 import numpy as np
 from PIL import Image
 
+import graph
 import model
 import rows
+import rows_save
 
 BOUND_MEAN, BOUND_MAX = 0.1, 1
 BOUND_FULL = 0.5, 255  # mean and largest
@@ -157,15 +159,49 @@ def forget(base, folder, name):
         path.unlink()
 
 
+def forget_models(base, name):
+    """The models that a row saved: several GB."""
+    for folder in ("output", "kiln"):
+        for path in (base / folder).glob(f"{name}_*.safetensors"):
+            path.unlink()
+
+
 def kiln_digest(program):
     files = [program, *sorted(program.parent.rglob("kiln-*.so"))]
     return digest(*(hashlib.sha256(path.read_bytes()).hexdigest() for path in files))
 
 
+def opened(prompts):
+    """Files below models/ that kiln writes and these prompts open."""
+    named = {value for prompt in prompts.values() for node in prompt.values() for value in node["inputs"].values() if isinstance(value, str)}
+    return [file for file in rows_save.written if pathlib.PurePath(file).name in named]
+
+
+def write_models(options, base, prompts):
+    """The models that kiln saves and ComfyUI is to open; again where this kiln did not write them."""
+    record = Record(base / "written.json")
+    for file in opened(prompts):
+        path, prompt = base / "models" / file, graph.prompt_of(rows_save.written[file])
+        of = digest(prompt, options.kiln_digest)
+        if path.exists() and record.has(file, of):
+            continue
+        forget(base, "kiln", path.stem)
+        model.make_cut(base, {file: prompt})
+        said = run_kiln(options, base, path.stem, prompt)
+        if said:
+            raise SystemExit(f"kiln did not save {file}: {said}")
+        os.replace(next((base / "kiln").glob(f"{path.stem}*.safetensors")), path)
+        record.add(file, of, said="")
+
+
+def saves(prompt):
+    return any(node["class_type"].endswith("Save") for node in prompt.values())
+
+
 def draw_all(options, base, prompts, more=()):
     """{name: "" or why there is no picture}, by as many processes as it takes; rows in rows.alone share one with their kind only."""
     version = (options.comfyui / "comfyui_version.py").read_text()
-    of = {name: digest(prompt, version, more) for name, prompt in prompts.items()}
+    of = {name: digest(prompt, version, more, *([options.kiln_digest] if opened({name: prompt}) or saves(prompt) else [])) for name, prompt in prompts.items()}
     drawn, groups = Record(base / "drawn.json"), {}
     for name, prompt in prompts.items():
         if not (options.resume and drawn.has(name, of[name])):
@@ -262,7 +298,6 @@ def parsed():
 
 def judge_all(options, base, prompts, drawn):
     """Entries of the table, each printed as soon as it is known."""
-    (base / "kiln").mkdir(exist_ok=True)
     judged, found = Record(options.work / "judged.json"), []
     for name, prompt in prompts.items():
         if drawn[name].startswith(ABSENT):
@@ -272,6 +307,8 @@ def judge_all(options, base, prompts, drawn):
         if not (options.resume and judged.has(name, of)):
             forget(base, "kiln", name)
             judged.add(name, of, entry=judge(options, base, name, prompt, drawn[name]))
+            if judged.rows[name]["entry"][3]:
+                forget_models(base, name)
         found.append(tuple(judged.rows[name]["entry"]))
         print(table(found[-1:]).splitlines()[-1], flush=True)
     return found
@@ -284,12 +321,14 @@ def asked(options, names):
 def small(options):
     """One section after the other."""
     model.make(options.work)
-    (options.work / "output").mkdir(exist_ok=True)
+    for folder in ("output", "kiln"):
+        (options.work / folder).mkdir(exist_ok=True)
     found = []
     for _, names in rows.sections:
         prompts = {name: rows.rows[name] for name in asked(options, names)}
         if prompts:
             model.make_cut(options.work, prompts)
+            write_models(options, options.work, prompts)
             found += judge_all(options, options.work, prompts, draw_all(options, options.work, prompts))
     return found
 
@@ -302,7 +341,8 @@ def full(options):
         if not prompts:
             continue
         base = model.make_full(options.work / "full", families, prompts)
-        (base / "output").mkdir(exist_ok=True)
+        for folder in ("output", "kiln"):
+            (base / folder).mkdir(exist_ok=True)
         drawn = draw_all(options, base, prompts, FULL_OPTIONS)
         found += judge_all(options, base, prompts, drawn)
         shutil.rmtree(base)

@@ -25,7 +25,7 @@ from safetensors.torch import save_file
 
 from shapes import control_lora, xl_pictures
 from shapes.common import SEED, UNET, Average, alphas_cumulative, load_state, save_state
-from shapes.scenes import paint, retell, scene_at
+from shapes.scenes import SIZE, paint, retell, scene_at
 
 FIRST = 70_000_000  # of scenes that the model itself was not trained on
 BATCH, OFFSET, WEIGHT_MOST = 12, 0.15, 6.0
@@ -33,6 +33,7 @@ EMPTY = {"edges": 0.33, "colours": 0.6, "edges-xl": 0.33}
 MINUTES = {"edges": 46.0, "colours": 17.0, "edges-xl": 30.0}
 RATE = {"edges": 1e-3, "colours": 2e-3, "edges-xl": 5e-4}
 BLOCK = 16
+LARGER = (17.0, 29.0)  # radius of a pair's things that are moved
 
 
 def edges_of(pictures):
@@ -83,15 +84,38 @@ def states_of(pipe, captions):
     return pipe.text_encoder(ids).last_hidden_state, torch.zeros(len(captions), 0)
 
 
+def moved(scene, rng):
+    """The scene with its things anywhere and pairs up to a quarter larger, as long as what the caption says stays true."""
+    along, across = ("x", "y") if scene.relation in ("left", "right") else ("y", "x")
+    while True:
+        for thing in scene.things:
+            if scene.relation:
+                thing.radius = rng.uniform(*LARGER)
+            thing.x, thing.y = (rng.uniform(thing.radius + 3, SIZE - 3 - thing.radius) for _ in range(2))
+        if not scene.relation:
+            return scene
+        a, b = scene.things
+        apart, aside = (getattr(b, axis) - getattr(a, axis) for axis in (along, across))
+        apart = apart if scene.relation in ("left", "above") else -apart
+        if apart > a.radius + b.radius + 2 and abs(aside) < 0.7 * apart:
+            return scene
+
+
+def scene_number(i, free):
+    """free: the share of scenes whose things are moved."""
+    scene, rng = scene_at(SEED, FIRST + i), random.Random(f"moved/{i}")
+    return moved(scene, rng) if rng.random() < free else scene
+
+
 @torch.no_grad()
-def make_data(pipe, kind, count, work):
+def make_data(pipe, kind, count, free, work):
     """Once: latents [count, 4, 16, 16], text states [count, 2, 77, width] of two captions each, pooled [count, 2, width], and hints as bytes [count, 3, 128, 128]."""
-    path = os.path.join(work, f"{kind}-{count}.pt")
+    path = os.path.join(work, f"{kind}-{count}-{free:g}.pt")
     if state := load_state(path):
         return state["data"]
     latents, states, pooled, hints = [], [], [], []
     for k in range(0, count, 32):
-        some = [scene_at(SEED, FIRST + i) for i in range(k, min(k + 32, count))]
+        some = [scene_number(i, free) for i in range(k, min(k + 32, count))]
         pictures = torch.from_numpy(np.stack([paint(s) for s in some])).permute(0, 3, 1, 2).float() / 255
         hints.append((HINTS[kind](pictures) * 255).round().to(torch.uint8))
         latents.append(pipe.vae.encode(pictures * 2 - 1).latent_dist.mean * pipe.vae.config.scaling_factor)
@@ -170,9 +194,11 @@ def main():
     parser.add_argument("kind", choices=HINTS)
     parser.add_argument("--model", help="workflows/models/shapes-xl for edges-xl, else shapes-sd1")
     parser.add_argument("--first", nargs=2, default=["workflows/models/controlnet/shapes-edges", "workflows/models/shapes-sd1"], help="what edges-xl begins with")
+    parser.add_argument("--go-on", metavar="FILE", help="a Control-LoRA that edges-xl begins with")
     parser.add_argument("--work", default="build/shapes-controls")
     parser.add_argument("--out", required=True)
     parser.add_argument("--scenes", type=int, help="1200 for edges-xl, 3000 for the others, when not given")
+    parser.add_argument("--free", type=float, default=0.0, metavar="SHARE", help="of scenes whose things stand anywhere and not beside or above one another (0)")
     parser.add_argument("--minutes", type=float, help=f"{MINUTES} when not given")
     parser.add_argument("--rate", type=float, help=f"{RATE} when not given")
     parser.add_argument("--threads", type=int, default=1)
@@ -190,9 +216,11 @@ def main():
     for part in pipe.components.values():
         if isinstance(part, torch.nn.Module):
             part.eval().requires_grad_(False)
-    data = make_data(pipe, args.kind, args.scenes, args.work)
+    data = make_data(pipe, args.kind, args.scenes, args.free, args.work)
     print(f"{len(data[0])} scenes, mean of the hints {data[3].float().mean():.1f}", flush=True)
     control = make_control(args.kind, pipe.unet, args.first).train()
+    if args.go_on:
+        control_lora.read(control, args.go_on)
     write(args.kind, control, train(pipe, args.kind, control, data, args.work, args.minutes, args.rate), args.out)
 
 

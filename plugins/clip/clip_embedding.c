@@ -5,6 +5,8 @@
 #include "kiln/kit.h"
 #include "prompt.h"
 
+enum { ROWS_MAX = 4096 };
+
 static int fail(char why[300], const kiln_weight_info *t, const char *name, const clip_embedding_reader *r)
 {
     char dim[80] = "[";
@@ -39,6 +41,11 @@ static int read_rows(const kiln_weights_api *w, const kiln_weights *set, const c
     }
     if ((t.rank != 1 && t.rank != 2) || t.dim[t.rank - 1] != r->width) return fail(why, &t, name, r);
     *n = t.rank == 2 ? (size_t)t.dim[0] : 1;
+    if (*n == 0 || *n > ROWS_MAX) {
+        snprintf(why, 300, "embedding '%.100s' has %zu rows for text encoder '%s'; 1 to %d are possible", name, *n,
+                 r->encoder, ROWS_MAX);
+        return 0;
+    }
     float *data = r->host->scratch(r->ctx, *n * (size_t)r->width * sizeof *data + 1, KILN_CPU);
     if (!data || w->read_f32(r->ctx, set, t.name, data) != KILN_OK) {
         snprintf(why, 300, "embedding '%.100s' cannot be read", name); /* the first message, the reason, is kept */

@@ -347,6 +347,7 @@ int prompt_tokenise(const prompt_tokenizer *t, const prompt *p, size_t length, p
 {
     kiln_encoding ids = {.size = sizeof ids};
     filler f = {.out = out, .t = t};
+    size_t tokens = 0;
     *out = (prompt_chunks){.length = length};
     int ok = open_chunk(&f);
     if (!ok) fail(why, "no memory for the prompt");
@@ -354,6 +355,8 @@ int prompt_tokenise(const prompt_tokenizer *t, const prompt *p, size_t length, p
         group_of_tokens g = {0};
         ok = read_segment(t, &p->segment[i], &ids, &g, why);
         g.weight = p->segment[i].weight;
+        if (ok && (tokens += g.n) > PROMPT_BYTES_MAX)
+            ok = fail(why, "the prompt's embeddings and words are more than 65536 tokens");
         if (ok && !fill(&f, g)) ok = fail(why, "no memory for the prompt");
     }
     if (ok) close_chunk(&f);

@@ -15,6 +15,7 @@
 #include "kiln/tokenizer.h"
 
 #define PROMPT_EMBEDDINGS "embeddings" /* the folder of models */
+/* A prompt has no more bytes, and no more tokens with what its embeddings stand for. */
 enum { PROMPT_BYTES_MAX = 1 << 16, PROMPT_DEPTH_MAX = 64 };
 
 typedef struct {

@@ -4,6 +4,7 @@ import os
 import sys
 
 import torch
+from safetensors import safe_open
 from safetensors.torch import save_file
 from torch.nn.utils import parametrize
 
@@ -84,18 +85,32 @@ def file_name(name, config):
     return unet_name(name, config).removeprefix("model.diffusion_model.")
 
 
+def entry_name(name, config):
+    """The file's name of what a narrow control has under this one; None: the base has it."""
+    stem, found, part = name.partition(".parametrizations.weight.")
+    if not found:
+        return file_name(name, config)
+    return None if part == "original" else file_name(f"{stem}.weight", config).removesuffix("weight") + part.rpartition(".")[2]
+
+
+def read(control, path):
+    """A control that was made narrow takes a file's numbers."""
+    with torch.no_grad(), safe_open(path, "pt") as file:
+        for name, value in control.state_dict().items():
+            if entry := entry_name(name, dict(control.config)):
+                value.copy_(file.get_tensor(entry).view_as(value))
+
+
 def write(control, weights, out, what):
     """weights: control's state, of a control that was made narrow."""
     config, tensors = dict(control.config), {"lora_controlnet": torch.zeros(1)}
     for name, tensor in weights.items():
         stem, found, part = name.partition(".parametrizations.weight.")
-        if not found:
-            tensors[file_name(name, config)] = tensor
-        elif part != "original":
+        if found and part != "original":
             shape = weights[f"{stem}{found}original"].shape
-            kind, ones = part.rpartition(".")[2], (1,) * (len(shape) - 2)
-            wide = tensor.view(*tensor.shape, *ones) if kind == "up" else tensor.view(len(tensor), *shape[1:])
-            tensors[file_name(f"{stem}.weight", config).removesuffix("weight") + kind] = wide
+            tensor = tensor.view(*tensor.shape, *(1,) * (len(shape) - 2)) if part.endswith("up") else tensor.view(len(tensor), *shape[1:])
+        if entry := entry_name(name, config):
+            tensors[entry] = tensor
     kept = {k: v for k, v in config.items() if not k.startswith("_")}
     os.makedirs(os.path.dirname(out) or ".", exist_ok=True)
     save_file({k: v.half().contiguous() for k, v in tensors.items()}, out, metadata={"format": "pt", "what": what, "unet_config": json.dumps(kept)})

@@ -240,6 +240,29 @@ static void test_embeddings_equal_comfyui(void)
     t.api->unref(opened);
 }
 
+/* 819 times 80 rows are 65,520 tokens. */
+static void test_tokens_end_somewhere(void)
+{
+    const prompt_embeddings embeddings = {.find = find_embedding, .width = 1};
+    prompt_tokenizer t;
+    kiln_tokenizer *opened = open_tokenizer(TINY, &t);
+    static char text[820 * 15 + 1];
+    REQUIRE(opened);
+    t.embeddings = &embeddings;
+    for (size_t n = 819; n <= 820; n++) {
+        prompt p;
+        prompt_chunks c = {0};
+        char why[300] = "";
+        for (size_t i = 0; i < n; i++) memcpy(text + 15 * i, "embedding:huge ", 16);
+        CHECK(prompt_parse(text, &p, why));
+        CHECK_EQ(prompt_tokenise(&t, &p, 77, &c, why), n == 819);
+        CHECK_STR(why, n == 819 ? "" : "the prompt's embeddings and words are more than 65536 tokens");
+        prompt_free(&p);
+        prompt_chunks_free(&c);
+    }
+    t.api->unref(opened);
+}
+
 typedef struct {
     char text[300];
 } names;
@@ -300,8 +323,12 @@ static void test_hostile_prompts(void)
 
 int main(int argc, char **argv)
 {
-    static const test_case cases[] = {CASE(test_T5_invalid_utf8_is_refused),     CASE(test_T10_several_threads),
-                                      CASE(test_T3_T4_prompts_equal_the_golden), CASE(test_embeddings_equal_comfyui),
-                                      CASE(test_embeddings_are_named),           CASE(test_hostile_prompts)};
+    static const test_case cases[] = {CASE(test_T5_invalid_utf8_is_refused),
+                                      CASE(test_T10_several_threads),
+                                      CASE(test_T3_T4_prompts_equal_the_golden),
+                                      CASE(test_embeddings_equal_comfyui),
+                                      CASE(test_embeddings_are_named),
+                                      CASE(test_tokens_end_somewhere),
+                                      CASE(test_hostile_prompts)};
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }

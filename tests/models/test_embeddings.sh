@@ -95,6 +95,15 @@ expect a_pickle 1 "convert it to .safetensors (kiln inspect FILE says how)" "$ki
 expect of_another_family 1 "embedding 'thing' has [2,96] for text encoder 'g', which takes rows of 112 numbers" "$kiln" run workflows/sdxl.yaml --models "$models" --no-cache --out "$work/out" --set prompt=embedding:thing
 rows "$models/embeddings/wide.safetensors" anything $xl/text_encoder_2 $xl/tokenizer_2 red
 expect of_another_width 1 "embedding 'wide' has [1,112] for text encoder 'l', which takes rows of 96 numbers" "$kiln" run workflows/txt2img.yaml --models "$models" --no-cache --out "$work/out" --set prompt=embedding:wide
+# NAME ROWS: zeros, 96 wide
+zeros() {
+    header="{\"x\":{\"dtype\":\"F16\",\"shape\":[$2,96],\"data_offsets\":[0,$(($2 * 192))]}}"
+    { printf "\\x$(printf %02x "${#header}")\0\0\0\0\0\0\0%s" "$header"; head -c "$(($2 * 192))" /dev/zero; } >"$models/embeddings/$1.safetensors"
+}
+for n in 0 5000; do
+    zeros rows$n $n
+    expect "of_${n}_rows" 1 "embedding 'rows$n' has $n rows for text encoder 'l'; 1 to 4096 are possible" "$kiln" run workflows/txt2img.yaml --models "$models" --no-cache --out "$work/out" --set prompt=embedding:rows$n
+done
 draw txt2img.yaml --no-cache --set steps=1 --set prompt=embedding:sub/pair; verdict the_l_of_a_pair_alone $?
 head -c 40 "$models/embeddings/thing.safetensors" >"$models/embeddings/half.safetensors"
 expect half_a_file 1 "half.safetensors" "$kiln" run workflows/txt2img.yaml --models "$models" --no-cache --out "$work/out" --set prompt=embedding:half
