@@ -548,10 +548,19 @@ static runtime *one_thread(error *e)
                        e);
 }
 
-static void make_inputs(bench *b)
+/* NULL, or the first input that has to be there and that no node of the plugin has made. */
+static const kiln_port *make_inputs(bench *b)
 {
-    for (uint32_t i = 0; i < b->type->n_in; i++) /* where none can be made, the input stays empty or the run fails */
-        if (!sample_known(&b->type->in[i])) made_make(b->made, b->rt, b->type->in[i].type);
+    const kiln_port *missing = NULL;
+    for (uint32_t i = 0; i < b->type->n_in; i++) {
+        const kiln_port *port = &b->type->in[i];
+        if (sample_known(port)) continue;
+        made_make(b->made, b->rt, port->type);
+        kiln_value *v = made_value(b->made, port);
+        if (!v && !(port->flags & KILN_PORT_OPTIONAL) && !missing) missing = port;
+        value_unref(v);
+    }
+    return missing;
 }
 
 int check_node_made(const check_context *of, const node_info *n, digest *made)
@@ -582,7 +591,14 @@ check_counts check_node(const check_context *of, const node_info *n)
         runtime_free(b.rt);
         return b.counts;
     }
-    make_inputs(&b);
+    const kiln_port *missing = make_inputs(&b);
+    if (missing) {
+        check_left(&b.counts, n->node->type, "its input '%s' takes a %s, and what should make one failed: %s",
+                   missing->name, missing->type, made.why.message);
+        made_free(&made);
+        runtime_free(b.rt);
+        return b.counts;
+    }
     try_wants(&b);
     outcome warm = call_once(&b, 0, 0x22, -1, -1); /* what it makes once and keeps is made now */
     mem_guard_damaged();

@@ -123,7 +123,8 @@ static int spool(const char *path, error *e)
     } else {
         while ((n = read(from, piece, sizeof piece)) > 0 || (n < 0 && errno == EINTR)) {
             ssize_t at = 0, done = 0;
-            for (; at < n && (done = write(to, piece + at, (size_t)(n - at))) >= 0; at += done) {}
+            for (; at < n && (done = write(to, piece + at, (size_t)(n - at))) >= 0; at += done) {
+            }
             if (done < 0) break;
         }
         if (n != 0) error_set(e, KILN_ERR_IO, "%s: cannot be read into a file of TMPDIR: %s", path, strerror(errno));

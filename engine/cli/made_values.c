@@ -83,7 +83,7 @@ int made_can(const check_context *of, const char *type)
 
 /* ---- making ---- */
 
-static kiln_value *run_one(const made_values *m, runtime *rt, const kiln_node *n, uint32_t output)
+static kiln_value *run_one(made_values *m, runtime *rt, const kiln_node *n, uint32_t output)
 {
     kiln_value *in[PORTS_MAX] = {0}, *out[PORTS_MAX] = {0}, *made = NULL;
     arena memory = {0};
@@ -99,6 +99,8 @@ static kiln_value *run_one(const made_values *m, runtime *rt, const kiln_node *n
     if (ready && (!n->create || n->create(&engine_host, &instance) == KILN_OK)) {
         if (ctx_call(&env, 0, n->type, m->of->plugin->id, n, instance, params, in, out, &e) == KILN_OK && out[output])
             value_publish(made = value_ref(out[output]));
+        else
+            m->why = e;
         if (instance && n->destroy) n->destroy(instance);
     }
     for (uint32_t i = 0; i < n->n_in; i++) value_unref(in[i]);

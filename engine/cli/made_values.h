@@ -22,6 +22,7 @@ typedef struct {
         kiln_value *value;
     } made[MADE_MAX];
     size_t n;
+    error why; /* of the last node that could not be run */
 } made_values;
 
 /* 1: a chain of at most three of the plugin's own nodes, without files that were not set, ends in such a value. */

@@ -16,6 +16,20 @@
  *         kiln_t k = r->ops->linear(r->program, tokens, ...), v = ...;
  *         return r->ops->add(r->program, x, r->ops->attention(r->program, i->attention->q, k, v, &options));
  *     }
+ *
+ * A hook may also ride on an entry of a CONDITIONING, as GLIGEN's boxes do. The entry has the key "network_hooks", a
+ * list of maps:
+ *
+ *     hook       an object of the type "NETWORK_HOOK", whose pointer is a kiln_hook
+ *     values     a map of the hook's inputs, by their names
+ *
+ * The networks of a sampling get the hooks of all its entries on top of the MODEL's own, one of each identity; of their
+ * inputs the entry says the values. Where an entry says nothing of a hook, that one's inputs are left out, so they are
+ * to be KILN_INPUT_OPTIONAL | KILN_INPUT_OMITTED, and the hook does nothing then. An entry of the other side of the
+ * guidance takes what the prompt's have, where none of its side has any. Whoever makes a hook says in the object's
+ * fingerprint all that decides what it does:
+ *
+ *     values->new_object(ctx, KILN_NETWORK_HOOK, &own->hook, release_own, own->hook.identity);
  */
 #ifndef KILN_HOOK_H
 #define KILN_HOOK_H
@@ -144,6 +158,33 @@ struct kiln_hook {
      * nothing. Each is as large as x, with one channel. */
     const char *const *output;
 };
+
+/* ---- hooks on a CONDITIONING ---- */
+
+#define KILN_NETWORK_HOOKS "network_hooks" /* the entry's key */
+#define KILN_NETWORK_HOOK "NETWORK_HOOK"
+
+/* The hook of one map of the list; NULL: it is none. */
+static inline const kiln_hook *kiln_network_hook_of(const kiln_value_api *v, const kiln_value *map)
+{
+    return (const kiln_hook *)v->object(v->map_get(map, "hook"), KILN_NETWORK_HOOK);
+}
+
+/* The map of the list (NULL: there is none) that has a hook of this identity; NULL: none has. *at, unless it is NULL:
+ * its number, or how many there are. */
+static inline const kiln_value *kiln_network_hook_find(const kiln_value_api *v, const kiln_value *list,
+                                                       const char *identity, size_t *at)
+{
+    size_t n = list ? v->count(list) : 0;
+    if (at) *at = n;
+    for (size_t i = 0; i < n; i++) {
+        const kiln_hook *h = kiln_network_hook_of(v, v->list_at(list, i));
+        if (!h || strcmp(h->identity, identity) != 0) continue;
+        if (at) *at = i;
+        return v->list_at(list, i);
+    }
+    return NULL;
+}
 
 /* ---- for hooks ---- */
 

@@ -115,17 +115,6 @@ static kiln_status encode(const kiln_call *c, int64_t width, kiln_value **entrie
                          (long long)width, (long long)out->dim[1]);
 }
 
-/* What the entry's list has for this hook; NULL: nothing yet. */
-static const kiln_value *own_map(const kiln_value_api *v, const kiln_value *list, const kiln_value *hook, size_t *at)
-{
-    const kiln_hook *wanted = v->object(hook, "NETWORK_HOOK");
-    for (*at = 0; list && *at < v->count(list); ++*at) {
-        const kiln_hook *h = v->object(v->map_get(v->list_at(list, *at), "hook"), "NETWORK_HOOK");
-        if (h && strcmp(h->identity, wanted->identity) == 0) return v->list_at(list, *at);
-    }
-    return NULL;
-}
-
 /* *out = the rows of `before` (NULL: none yet) with the call's box behind the last. */
 static kiln_status with_box(const kiln_call *c, const kiln_value *before, const kiln_tensor *text, kiln_value **out)
 {
@@ -170,9 +159,10 @@ static kiln_status replaced(const kiln_call *c, const kiln_value *list, size_t a
 static kiln_status change_entry(const kiln_call *c, const kiln_tensor *text, kiln_value *hook, kiln_value *entry)
 {
     const kiln_value_api *v = kit_values(c);
-    const kiln_value *list = v->map_get(entry, "network_hooks");
+    const kiln_value *list = v->map_get(entry, KILN_NETWORK_HOOKS);
     size_t at = 0;
-    const kiln_value *old = own_map(v, list, hook, &at);
+    const kiln_value *old =
+        kiln_network_hook_find(v, list, ((const kiln_hook *)v->object(hook, KILN_NETWORK_HOOK))->identity, &at);
     kiln_value *rows = NULL, *values = v->new_map(c->ctx), *map = v->new_map(c->ctx), *fresh = NULL;
     kiln_status status = values && map ? KILN_OK : KILN_ERR_NOMEM;
     if (status == KILN_OK)
@@ -181,7 +171,7 @@ static kiln_status change_entry(const kiln_call *c, const kiln_tensor *text, kil
     if (status == KILN_OK) status = v->map_set(map, "hook", hook);
     if (status == KILN_OK) status = v->map_set(map, "values", values);
     if (status == KILN_OK) status = replaced(c, list, at, map, &fresh);
-    if (status == KILN_OK) status = v->map_set(entry, "network_hooks", fresh);
+    if (status == KILN_OK) status = v->map_set(entry, KILN_NETWORK_HOOKS, fresh);
     c->host->unref(fresh);
     c->host->unref(map);
     c->host->unref(values);

@@ -71,7 +71,7 @@ kiln_status gligen_hook_new(const kiln_call *c, kiln_value *gligen, kiln_value *
                              .place = self->place,
                              KILN_ARRAY(input, rows),
                              .at = add_layer};
-    *out = kit_values(c)->new_object(c->ctx, "NETWORK_HOOK", self, release, self->identity);
+    *out = kit_values(c)->new_object(c->ctx, KILN_NETWORK_HOOK, self, release, self->identity);
     if (*out) return KILN_OK;
     release(self);
     return KILN_ERR_NOMEM;

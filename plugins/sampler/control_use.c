@@ -94,7 +94,7 @@ kiln_status control_lists(const kiln_call *c, const kiln_value *conditioning, co
     if (!list) return KILN_ERR_NOMEM;
     lent_lists(v, conditioning, lender, "control", "control_apply_to_uncond", list);
     for (size_t i = 0; i < n; i++) out[i] = (control_list){v->list_at(conditioning, i), list[i], denoiser, NULL};
-    lent_lists(v, conditioning, lender, NETWORK_HOOKS_KEY, NULL, list);
+    lent_lists(v, conditioning, lender, KILN_NETWORK_HOOKS, NULL, list);
     for (size_t i = 0; i < n; i++) out[i].hooks = list[i];
     return KILN_OK;
 }

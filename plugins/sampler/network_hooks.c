@@ -5,11 +5,6 @@
 
 #include <string.h>
 
-static const kiln_hook *hook_of(const kiln_value_api *v, const kiln_value *map)
-{
-    return (const kiln_hook *)v->object(v->map_get(map, "hook"), NETWORK_HOOK_TYPE);
-}
-
 static int is_known(const carried_hooks *all, const kiln_hook *hook)
 {
     for (size_t i = 0; i < all->n; i++)
@@ -19,10 +14,10 @@ static int is_known(const carried_hooks *all, const kiln_hook *hook)
 
 static kiln_status add(const kiln_call *c, const kiln_value *map, const char *what, carried_hooks *all)
 {
-    const kiln_hook *hook = hook_of(kit_values(c), map);
+    const kiln_hook *hook = kiln_network_hook_of(kit_values(c), map);
     if (!hook)
         return c->host->fail(c->ctx, KILN_ERR_INVALID,
-                             "%s: the '" NETWORK_HOOKS_KEY "' of an entry have a map without a hook", what);
+                             "%s: the '" KILN_NETWORK_HOOKS "' of an entry have a map without a hook", what);
     if (is_known(all, hook)) return KILN_OK;
     if (all->n == NETWORK_HOOKS_CARRIED)
         return c->host->fail(c->ctx, KILN_ERR_INVALID,
@@ -37,10 +32,10 @@ static kiln_status collect(const kiln_call *c, const kiln_value *conditioning, c
     const kiln_value_api *v = kit_values(c);
     size_t n = v->kind(conditioning) == KILN_V_LIST ? v->count(conditioning) : 0;
     for (size_t i = 0; i < n; i++) {
-        const kiln_value *list = v->map_get(v->list_at(conditioning, i), NETWORK_HOOKS_KEY);
+        const kiln_value *list = v->map_get(v->list_at(conditioning, i), KILN_NETWORK_HOOKS);
         if (list && v->kind(list) != KILN_V_LIST)
             return c->host->fail(c->ctx, KILN_ERR_INVALID,
-                                 "%s: the '" NETWORK_HOOKS_KEY "' of an entry have to be a list", what);
+                                 "%s: the '" KILN_NETWORK_HOOKS "' of an entry have to be a list", what);
         for (size_t k = 0; list && k < v->count(list); k++) TRY(add(c, v->list_at(list, k), what, all));
     }
     return KILN_OK;
@@ -83,9 +78,6 @@ kiln_status carried_hooks_model(const kiln_call *c, carried_hooks *all, const ki
 
 const kiln_value *carried_hook_values(const kiln_value_api *v, const kiln_value *list, const kiln_hook *hook)
 {
-    for (size_t i = 0; list && i < v->count(list); i++) {
-        const kiln_hook *own = hook_of(v, v->list_at(list, i));
-        if (own && strcmp(own->identity, hook->identity) == 0) return v->map_get(v->list_at(list, i), "values");
-    }
-    return NULL;
+    const kiln_value *map = kiln_network_hook_find(v, list, hook->identity, NULL);
+    return map ? v->map_get(map, "values") : NULL;
 }

@@ -1,23 +1,10 @@
-/* network_hooks.h - hooks of a network (kiln/hook.h) that an entry of a CONDITIONING brings along, as GLIGEN's boxes
- * do.
- *
- * An entry may have the key "network_hooks": a list of maps
- *
- *     hook       an object of the type "NETWORK_HOOK", whose pointer is a kiln_hook
- *     values     a map of the hook's inputs, by their names
- *
- * The models of a sampling get the hooks of all its entries on top of their own, one of each identity. Where an entry
- * says nothing of a hook, that one's inputs are left out, so they are to be KILN_INPUT_OPTIONAL | KILN_INPUT_OMITTED
- * and the hook does nothing then. Entries without an area take what the prompt's have, where none of theirs has any.
- */
+/* network_hooks.h - hooks of a network that entries of a CONDITIONING bring along (kiln/hook.h), on the models of a
+ * sampling. Entries without an area take what the prompt's have, where none of theirs has any. */
 #ifndef KILN_SAMPLER_NETWORK_HOOKS_H
 #define KILN_SAMPLER_NETWORK_HOOKS_H
 
 #include "guider_registry.h"
 #include "kiln/model.h"
-
-#define NETWORK_HOOKS_KEY "network_hooks"
-#define NETWORK_HOOK_TYPE "NETWORK_HOOK"
 
 enum { NETWORK_HOOKS_CARRIED = 16 };
 

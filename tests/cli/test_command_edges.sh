@@ -77,6 +77,9 @@ echo damaged >"$work/m/vae/broken.safetensors"
 expect a_file_that_cannot_be_read 0 "broken.safetensors" "$kiln" models --models "$work/m"
 check models_as_json python3 -c 'import json, sys; names = json.loads(sys.argv[1]); assert "broken" in sys.argv[1]' "$("$kiln" models --models "$work/m" --json --hash)"
 
+# ---- inspect
+expect standard_input_that_does_not_fit 2 "cannot be read into a file of TMPDIR: File too large" bash -c 'trap "" XFSZ; ulimit -f 8; cat workflows/models/loras/shapes-night.safetensors | "$1" inspect -' _ "$kiln"
+
 # ---- run
 expect a_state_time_that_is_none 2 "" flow --cache "$work/c" --save-state often
 expect a_cache_size_that_is_none 2 "" flow --cache "$work/c" --cache-size large

@@ -25,6 +25,10 @@ for row in "${ways[@]}"; do
     if [ $result -eq 1 ] && grep -q "FAIL ${row#*|}" report.txt; then yes "way_$n"; else cat report.txt; no "way_$n ($result)"; fi
 done
 grep -q "not checked: BadUse: its input 'plan' takes a MODEL, which only a workflow can bring" report.txt && yes lists_what_is_left || no lists_what_is_left
+compile -DBAD=11 "$hostile/bad_made.c" -o made11.so
+"$kiln" check-plugin made11.so --sets 20 >report.txt 2>&1
+grep -q "not checked: BadUse: its input 'plan' takes a BAD_PLAN, and what should make one failed: node 'BadMake' (BadMake): there is no plan for today" report.txt && ! grep -q 'KILN_ERR_NOMEM' report.txt && yes the_maker_failed ||
+    { cat report.txt; no the_maker_failed; }
 compile -DBAD=0 "$hostile/bad_made.c" -o made0.so
 "$kiln" check-plugin made0.so >report.txt 2>&1
 [ $? -eq 0 ] && grep -q 'node BadUse' report.txt && grep -q '2 tried, 0 not checked' report.txt && yes good || { cat report.txt; no good; }

@@ -391,7 +391,9 @@ static kiln_status run(size_t which, const kiln_call *c)
 RUN8(0)
 RUN8(1)
 RUN8(2)
-RUN8(3) RUN8(4) RUN8(5) RUN8(6) RUN8(7) static kiln_status (*const run_of[NODES_MAX])(const kiln_call *) = {
+RUN8(3)
+RUN8(4)
+RUN8(5) RUN8(6) RUN8(7) static kiln_status (*const run_of[NODES_MAX])(const kiln_call *) = {
     NAME8(0), NAME8(1), NAME8(2), NAME8(3), NAME8(4), NAME8(5), NAME8(6), NAME8(7)};
 
 /* ---- the table ---- */

@@ -36,6 +36,7 @@ static kiln_status make_run(const kiln_call *c)
     const values *p = c->params;
     if (BAD == 1 && p->speed > 40 && p->speed < 45) abort();
     if (BAD == 2 && p->exact && p->size > 6) return KILN_ERR_INVALID; /* without a word */
+    if (BAD == 11) return c->host->fail(c->ctx, KILN_ERR_INVALID, "there is no plan for today");
     plan *made = calloc(1, sizeof *made);
     if (!made) return KILN_ERR_NOMEM;
     *made = (plan){.speed = p->speed, .weight = 2 * p->speed, .word = "swift"};
