@@ -388,13 +388,11 @@ static kiln_status run(size_t which, const kiln_call *c)
     static kiln_status run_##a##b(const kiln_call *c) { return run((a)*8 + (b), c); }
 #define RUN8(a) RUN(a, 0) RUN(a, 1) RUN(a, 2) RUN(a, 3) RUN(a, 4) RUN(a, 5) RUN(a, 6) RUN(a, 7)
 #define NAME8(a) run_##a##0, run_##a##1, run_##a##2, run_##a##3, run_##a##4, run_##a##5, run_##a##6, run_##a##7
-RUN8(0)
-RUN8(1)
-RUN8(2)
-RUN8(3)
-RUN8(4)
-RUN8(5) RUN8(6) RUN8(7) static kiln_status (*const run_of[NODES_MAX])(const kiln_call *) = {
-    NAME8(0), NAME8(1), NAME8(2), NAME8(3), NAME8(4), NAME8(5), NAME8(6), NAME8(7)};
+/* clang-format off */
+RUN8(0) RUN8(1) RUN8(2) RUN8(3) RUN8(4) RUN8(5) RUN8(6) RUN8(7)
+    /* clang-format on */
+    static kiln_status (*const run_of[NODES_MAX])(const kiln_call *) = {NAME8(0), NAME8(1), NAME8(2), NAME8(3),
+                                                                        NAME8(4), NAME8(5), NAME8(6), NAME8(7)};
 
 /* ---- the table ---- */
 
