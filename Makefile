@@ -420,7 +420,7 @@ format-check:
 	$(Q)clang-format --dry-run -Werror $(sources) || { echo "these differ from .clang-format: make format" >&2; exit 1; }
 lint: compdb
 	$(Q)printf '%s\n' $(linted) | xargs -P $$(nproc) -n 8 clang-tidy --quiet -p . --checks='-$(analyzer)'
-	$(Q)cppcheck --quiet --error-exitcode=1 --std=c11 --enable=warning,portability --inline-suppr \
+	$(Q)cppcheck --quiet -j $$(nproc) --error-exitcode=1 --std=c11 --enable=warning,portability --inline-suppr \
 	    --suppress=missingIncludeSystem --suppress=internalAstError --suppress=ctuuninitvar --suppress=returnDanglingLifetime -Iinclude -Iengine engine nodes plugins
 analyze: compdb
 	$(Q)printf '%s\n' $(linted) | xargs -P $$(nproc) -n 4 clang-tidy --quiet -p .
