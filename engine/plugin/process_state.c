@@ -372,29 +372,29 @@ static void compare_threads(const blame *b)
             now - b->s->threads, now - b->s->threads == 1 ? "" : "s");
 }
 
-static void compare(blame *b, const process_state *s)
+static void compare(blame b, const process_state *s)
 {
     process_state was = *s;
     if (atomic_fetch_sub(&running, 1) != 1) was.alone = 0;
-    b->s = &was;
-    compare_descriptors(b);
-    compare_streams(b);
-    compare_limits(b);
-    compare_signals(b);
-    compare_folder(b);
-    compare_numbers(b);
-    compare_environment(b);
-    compare_output(b);
-    compare_threads(b);
+    b.s = &was;
+    compare_descriptors(&b);
+    compare_streams(&b);
+    compare_limits(&b);
+    compare_signals(&b);
+    compare_folder(&b);
+    compare_numbers(&b);
+    compare_environment(&b);
+    compare_output(&b);
+    compare_threads(&b);
 }
 
 void process_state_compare(const process_state *s, const char *node, const char *type, const char *plugin)
 {
-    if (s->watched) compare(&(blame){.node = node, .type = type, .plugin = plugin}, s);
+    if (s->watched) compare((blame){.node = node, .type = type, .plugin = plugin}, s);
 }
 
 void process_state_find(const process_state *s, const char *plugin, void (*found)(void *arg, const char *what),
                         void *arg)
 {
-    if (s->watched) compare(&(blame){.plugin = plugin, .found = found, .arg = arg}, s);
+    if (s->watched) compare((blame){.plugin = plugin, .found = found, .arg = arg}, s);
 }

@@ -210,7 +210,7 @@ INLINE float logarithm_of_sum(const row_job *j, const float *kept, float largest
         }
         sum += exact_sum_of(&terms);
     }
-    return (float)((double)largest + log(sum));
+    return sum == 0 ? largest : (float)((double)largest + log(sum));
 }
 
 INLINE void whole_row(const row_job *job, float *kept)
