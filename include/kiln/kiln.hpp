@@ -20,8 +20,8 @@
  * A plugin's functions must let no exception out: run() catches all. kiln::error becomes a message of the node,
  * std::bad_alloc KILN_ERR_NOMEM, what progress() throws KILN_CANCELLED, any other a message with its what().
  *
- * Left out: samplers, models and ops, whose tables C++20 writes as C does (see kiln plugin new --lang c++); the lifetime of a
- * call. Nothing of a call may be kept after run() has returned.
+ * Left out: samplers, models and ops, whose tables C++20 writes as C does (see kiln plugin new --lang c++); the
+ * lifetime of a call. Nothing of a call may be kept after run() has returned.
  */
 #ifndef KILN_KILN_HPP
 #define KILN_KILN_HPP
