@@ -183,11 +183,6 @@ asked frames_that_make_no_cell "node 'x' \(ExampleWanImageToVideo\): .*length is
   x: {class_type: ExampleWanImageToVideo, inputs: {positive: [yes, 0], negative: [no, 0], vae: [vae, 0], start_image: [pixels, 0], length: 12}}
   dump: {class_type: TestDump, inputs: {samples: [x, 2]}}
 END
-  sd1: {class_type: VAELoader, inputs: {vae_name: ../../../../golden/tiny-sd1/vae}}
-  other: {class_type: ExampleWanParts, inputs: {vae: [sd1, 0], cells: 1}}
-  x: {class_type: VAEDecode, inputs: {samples: [empty, 0], vae: [other, 0]}}
-  dump: {class_type: TestBytes, inputs: {name: x, value: [x, 0]}}
-END
 asked a_picture_that_is_missing "node 'x' \(KSampler\): .*this model wants 'vision' .* put a node that sets it before the sampler" 1 <<END
   i2v_model: {class_type: UNETLoader, inputs: {unet_name: wan_i2v.safetensors}}
 $(sample x i2v_model "[empty, 0]" 1 1 1.0)
