@@ -19,7 +19,12 @@
 enum { ANSWER_SECONDS = 5, LINE_MAX_BYTES = 256 };
 static const char ASKED[] = "KILN_CHECK_ELSEWHERE";
 
-int elsewhere_is_asked(void) { return getenv(ASKED) != NULL; }
+int elsewhere_is_asked(void)
+{
+    static int asked = -1;
+    if (asked < 0) asked = getenv(ASKED) != NULL, unsetenv(ASKED);
+    return asked;
+}
 
 /* ---- who is asked ---- */
 

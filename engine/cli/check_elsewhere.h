@@ -23,7 +23,8 @@ check_elsewhere *elsewhere_ask(const check_context *of, const char *path);
 /* 1, and *made: what the node made there. */
 int elsewhere_made(const check_elsewhere *e, const char *type, digest *made);
 
-int elsewhere_is_asked(void); /* 1: this is that process */
+/* 1: this is that process. First called before a plugin is loaded, which could set the variable too. */
+int elsewhere_is_asked(void);
 void elsewhere_answer(const check_context *of);
 
 #endif

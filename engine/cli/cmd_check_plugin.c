@@ -366,6 +366,7 @@ int cmd_check_plugin(int argc, char **argv)
     check_device on = {0};
     check_context of = {0};
     error e = {0};
+    (void)elsewhere_is_asked();
     if (!arguments_read(&a, &manual_check_plugin, argc, argv)) return EXIT_BAD_INPUT;
     if (a.help) return manual_print(&manual_check_plugin), EXIT_DONE;
     if (!a.n_operand)

@@ -22,7 +22,7 @@ check 0 && grep -q '1 tried, 0 not checked' report.txt && grep -q 'contract yes,
 finds 1 a_process_id "$elsewhere"
 if [ "$(cat /proc/sys/kernel/randomize_va_space 2>/dev/null)" != 0 ]; then finds 2 an_address "$elsewhere"; else echo "skip an_address: addresses are not drawn here"; fi
 finds 3 what_the_first_call_left "$elsewhere"
-finds 4 a_variable_of_the_environment "$elsewhere"
+finds 4 who_pretends_to_be_that_process "$elsewhere"
 grep -q 'contract yes, behaviour no' report.txt; verdict it_is_behaviour $?
 blamed='FAIL process .*at the defaults it'
 finds 11 umask "$blamed changed the umask from 022 to 000; it was put back. Use fchmod() on the file"

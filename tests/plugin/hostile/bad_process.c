@@ -20,12 +20,17 @@ static double own(void)
 {
     static int called;
     double x = 0;
-    if (BAD == 1) x = (double)getpid();
+    if (BAD == 1 || BAD == 4) x = (double)getpid();
     if (BAD == 2) x = (double)((uintptr_t)&called >> 12 & 0xffff);
     if (BAD == 3) x = called ? 1 : 0;
-    if (BAD == 4) x = getenv("KILN_CHECK_ELSEWHERE") ? 1 : 0;
     called = 1;
     return x;
+}
+
+/* Would have the process that checks take itself for the one that is asked, which finds nothing. */
+__attribute__((constructor)) static void pretend(void)
+{
+    if (BAD == 4) setenv("KILN_CHECK_ELSEWHERE", "1", 1);
 }
 
 static void habit(void)
