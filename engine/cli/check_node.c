@@ -66,12 +66,13 @@ typedef struct {
     char detail[300], habit[400]; /* habit: what it left changed in the process; "": nothing */
 } outcome;
 
-__attribute__((format(printf, 4, 5))) static void verdict(bench *b, int ok, const char *test, const char *fmt, ...)
+__attribute__((format(printf, 4, 5))) static int verdict(bench *b, int ok, const char *test, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
     check_foundv(&b->counts, ok, test, fmt, args);
     va_end(args);
+    return ok;
 }
 
 /* ---- the host a tried node sees ---- */
@@ -437,15 +438,27 @@ static void try_threads(bench *b, const outcome *alone)
                 "is declared PURE but made other bytes with three threads than with one");
 }
 
-/* Another process has other addresses, another id, and memory that nobody has used. */
+/* Another process has other addresses, another id, and memory that nobody has used; then other surroundings, too. */
 static void try_elsewhere(bench *b, const outcome *here)
 {
     digest made;
-    if (b->type->flags & KILN_NODE_PURE && here->status == KILN_OK &&
-        elsewhere_made(b->of->elsewhere, b->type->type, &made))
-        verdict(b, digest_equal(made, here->made), "pure",
-                "is declared PURE but made other bytes in another process at the defaults: what it makes depends on an "
-                "address, a process id, the time, or on what its first call left");
+    if (!(b->type->flags & KILN_NODE_PURE) || here->status != KILN_OK) return;
+    int there = elsewhere_made(b->of->elsewhere, b->type->type, &made);
+    if (there > 0 && !verdict(b, digest_equal(made, here->made), "pure",
+                              "is declared PURE but made other bytes in another process at the defaults: what it makes "
+                              "depends on an address, a process id, the time, or on what its first call left"))
+        return;
+    const check_elsewhere *changed = b->of->changed;
+    const char *names = changed ? changed->names : "", * or = names[0] ? ", or on a variable (" : "";
+    there = elsewhere_made(changed, b->type->type, &made);
+    verdict(b, there >= 0, "pure",
+            "is declared PURE but failed with another environment: it wants the working folder, HOME, LANG, TZ, the "
+            "umask%s%s%s",
+            or, names, names[0] ? ")" : "");
+    verdict(b, there <= 0 || digest_equal(made, here->made), "pure",
+            "is declared PURE but made other bytes with another environment: what it makes depends on the working "
+            "folder, HOME, USER, LANG, TZ, TMPDIR, the umask, the clock%s%s%s",
+            or, names, names[0] ? ")" : "");
 }
 
 static void try_cancel(bench *b, const outcome *whole)

@@ -15,12 +15,13 @@ typedef struct check_context {
     size_t n_setting;
     uint64_t sets;                           /* of parameters drawn at random */
     const struct check_elsewhere *elsewhere; /* what nodes made in another process; NULL: that is not known */
+    const struct check_elsewhere *changed;   /* and in one with another environment */
 } check_context;
 
 /* NULL, or why the node cannot be tried without a workflow ("its input 'model' takes a MODEL, ..."). Text in `why`. */
 const char *check_node_needs(const check_context *of, const kiln_node *n, char why[256]);
 
-/* 1, and *made: a digest of what it makes at its defaults, in the first call. */
+/* 1, and *made: a digest of what it makes at its defaults, in the first call. 0: it fails. */
 int check_node_made(const check_context *of, const node_info *n, digest *made);
 
 check_counts check_node(const check_context *of, const node_info *n);

@@ -46,7 +46,8 @@ const manual manual_check_plugin = {
         "             parameters at defaults, ends and choices, and at random;\n"
         "             poisoned memory, one and three threads, a stop at each\n"
         "             progress(), each allocation failing, stored objects,\n"
-        "             what its process is left like, another process\n"
+        "             what its process is left like; another process, then with\n"
+        "             another environment, working folder and second\n"
         "  samplers   on a model whose guesses are known: steps, flags,\n"
         "             failures, going on, order of convergence, what it draws\n"
         "  schedules  levels that fall, their ends, their room\n"
@@ -290,11 +291,12 @@ static int check_file(const char *path, check_context *of, const check_device *o
         return EXIT_DONE;
     }
     check_loaded(p, &total);
-    check_elsewhere *elsewhere = p->n_node ? elsewhere_ask(of, path) : NULL;
-    of->elsewhere = elsewhere;
+    check_elsewhere *changed = p->n_node ? elsewhere_ask(of, ELSEWHERE_CHANGED) : NULL;
+    check_elsewhere *elsewhere = p->n_node ? elsewhere_ask(of, ELSEWHERE_PROCESS) : NULL;
+    of->changed = changed, of->elsewhere = elsewhere;
     uint64_t tried = try_nodes(of, &total);
-    of->elsewhere = NULL;
-    free(elsewhere);
+    of->changed = of->elsewhere = NULL;
+    free(changed), free(elsewhere);
     tried += try_samplers(p, &total);
     tried += try_families(p, &total);
     tried += try_ops(p, on, &total);

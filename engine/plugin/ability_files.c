@@ -13,6 +13,7 @@
 #include "plugin/abilities.h"
 #include "plugin/ctx.h"
 #include "plugin/output.h"
+#include "plugin/supervised.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -129,6 +130,10 @@ static int open_inside(int root, const char *inside)
 static int open_folder(kiln_ctx *c, const struct output_folder *out, const char *inside)
 {
     int root = open(out->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (root < 0 && errno == ENOENT && supervision && mkdir(out->path, 0777) == 0) { /* a plugin has moved it */
+        log_warn("the output folder %s was gone; it was made again", out->path);
+        root = open(out->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    }
     int fd = root >= 0 ? open_inside(root, inside) : -1, why = errno;
     if (root >= 0) close(root);
     if (fd >= 0) return fd;

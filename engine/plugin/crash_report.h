@@ -21,6 +21,9 @@ void crash_report_watched(void);
  * it ends, with that as the reason, and the run goes on in another one; otherwise this returns. */
 void crash_report_give_up(const char *what);
 
+/* A thread of a pool, before it runs a plugin's code: gets a stack of its own for the report of an overflow. */
+void crash_report_thread(void);
+
 /* Around each call of a plugin's code for a node; pass what enter() returned to leave(), on the same thread. */
 const kiln_ctx *crash_report_enter(kiln_ctx *call);
 void crash_report_leave(const kiln_ctx *call, const kiln_ctx *outer);

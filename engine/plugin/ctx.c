@@ -244,7 +244,10 @@ static kiln_status host_at_end(kiln_ctx *c, void (*fn)(void *arg), void *arg)
 
 static void run_endings(kiln_ctx *c)
 {
+    if (!c->endings) return;
+    const kiln_ctx *outer = crash_report_enter(c);
     for (call_ending *end = c->endings; end; end = end->next) end->fn(end->arg);
+    crash_report_leave(c, outer);
     c->endings = NULL;
 }
 
@@ -267,12 +270,18 @@ typedef struct {
     void *arg;
 } pool_task;
 
+/* By pthread_exit(): the thread is kiln's, and other nodes wait for it. */
+static void end_of_thread(void *arg) { (void)arg, crash_report_give_up("ended its thread with pthread_exit()"); }
+
 static void run_task(void *arg, size_t i)
 {
     const pool_task *t = arg;
+    crash_report_thread();
+    pthread_cleanup_push(end_of_thread, NULL);
     const borrowed *before = borrowed_enter(t->of);
     t->fn(t->arg, i);
     borrowed_enter(before);
+    pthread_cleanup_pop(0);
 }
 
 static void host_parallel_for(kiln_ctx *c, size_t n, void (*fn)(void *, size_t), void *arg)
@@ -387,9 +396,6 @@ static kiln_status compare_inputs(kiln_ctx *c, const kiln_node *t, kiln_value *c
     }
     return KILN_OK;
 }
-
-/* By pthread_exit(): the thread is kiln's, and other nodes wait for it. */
-static void end_of_thread(void *arg) { (void)arg, crash_report_give_up("ended its thread with pthread_exit()"); }
 
 static kiln_status guarded(kiln_ctx *c, const kiln_node *t, kiln_status (*fn)(const kiln_call *), const kiln_call *call)
 {

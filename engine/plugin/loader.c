@@ -17,6 +17,7 @@
 #include "plugin/ctx.h"
 #include "plugin/plugin_data.h"
 #include "plugin/probe.h"
+#include "plugin/process_state.h"
 #include "plugin/supervised.h"
 #include "plugin/user_plugins.h"
 
@@ -444,6 +445,7 @@ void loader_load(plugin *p, arena *memory)
     int call = supervised_enter(p->path, "", "", "load");
     if (!load_open_file(p, memory, by)) close(fd);
     supervised_leave(call);
+    process_state_loaded(p->path);
     if (p->state == PLUGIN_LOADED) keep_out(p, memory, p->table.id, NULL);
 }
 
@@ -458,6 +460,7 @@ void loader_open(plugin *p, arena *memory)
     int call = supervised_enter(p->path, "", p->table.id, "open");
     kiln_status status = p->table.open(&engine_host);
     supervised_leave(call);
+    process_state_loaded(p->path);
     float_state_set(floats);
     if (registry_fault()[0])
         plugin_refuse(p, memory, "its open() failed: %s", registry_fault());

@@ -1,6 +1,7 @@
 /* process_state.c - see process_state.h. */
 #include "plugin/process_state.h"
 
+#include "base/clock.h"
 #include "base/descriptors.h"
 #include "base/log.h"
 #include "base/memory_alloc.h"
@@ -16,6 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -38,7 +41,8 @@ static pthread_mutex_t environment_lock = PTHREAD_MUTEX_INITIALIZER;
 static digest environment_kept;
 static char *environment_text; /* each variable with its NUL, and a NUL behind the last; NULL: none is kept */
 
-static const int limits[WATCHED_LIMITS] = {RLIMIT_NOFILE, RLIMIT_FSIZE, RLIMIT_AS, RLIMIT_DATA, RLIMIT_CPU};
+static const int limits[WATCHED_LIMITS] = {RLIMIT_NOFILE, RLIMIT_FSIZE, RLIMIT_AS,    RLIMIT_DATA,
+                                           RLIMIT_CPU,    RLIMIT_STACK, RLIMIT_NPROC, RLIMIT_MEMLOCK};
 
 /* Of 40 variables of 60 bytes it takes less than a microsecond. */
 static digest environment_digest(void)
@@ -108,18 +112,65 @@ static size_t index_of(const char *plugin)
     return PLUGINS_MAX;
 }
 
-static int is_watched(const char *plugin) { return index_of(plugin) < PLUGINS_MAX; }
+int process_state_is_watched(const char *plugin) { return index_of(plugin) < PLUGINS_MAX; }
 
-/* As umask(2) tells it only while it changes it. */
-static mode_t current_umask(void)
+/* ---- /proc/thread-self/status ---- */
+
+enum { STATUS_BYTES = 4096 };
+
+/* errno where it cannot be read. */
+static int read_status(char text[STATUS_BYTES])
 {
-    char text[1024];
-    int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd >= 0 ? read(fd, text, sizeof text - 1) : -1;
+    int fd = open("/proc/thread-self/status", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, text, STATUS_BYTES - 1) : -1;
+    int why = errno;
     if (fd >= 0) close(fd);
     text[n > 0 ? n : 0] = '\0';
-    const char *at = strstr(text, "\nUmask:");
+    errno = why;
+    return n > 0;
+}
+
+/* umask(2) tells it only while it changes it. */
+static mode_t umask_in(const char *status)
+{
+    const char *at = strstr(status, "\nUmask:");
     return at ? (mode_t)strtoul(at + 7, NULL, 8) : (mode_t)-1;
+}
+
+/* What no process gets back once it is lost. */
+static digest rights_in(const char *status)
+{
+    static const char *const line[] = {
+        "\nUid:", "\nGid:", "\nGroups:", "\nCapEff:", "\nSeccomp:", "\nSeccomp_filters:"};
+    digest d = {0};
+    for (size_t i = 0; i < sizeof line / sizeof *line; i++) {
+        const char *at = strstr(status, line[i]);
+        digest one = at ? digest_of(at, 1 + strcspn(at + 1, "\n")) : (digest){0};
+        d.lo = d.lo * 31 + one.lo, d.hi = d.hi * 31 + one.hi;
+    }
+    return d;
+}
+
+/* ---- timers ---- */
+
+static const int timers[WATCHED_TIMERS] = {ITIMER_REAL, ITIMER_VIRTUAL, ITIMER_PROF};
+
+static double seconds_left(int timer)
+{
+    struct itimerval v;
+    return getitimer(timer, &v) == 0 ? (double)v.it_value.tv_sec + (double)v.it_value.tv_usec * 1e-6 : 0;
+}
+
+/* Numbers of what timer_create() made, where the kernel lists them. */
+static int posix_timers(int id[POSIX_TIMERS])
+{
+    char text[STATUS_BYTES];
+    int n = 0, fd = open("/proc/self/timers", O_RDONLY | O_CLOEXEC);
+    ssize_t got = fd >= 0 ? read(fd, text, sizeof text - 1) : -1;
+    if (fd >= 0) close(fd);
+    text[got > 0 ? got : 0] = '\0';
+    for (const char *at = text; n < POSIX_TIMERS && (at = strstr(at, "ID: ")); at++) id[n++] = atoi(at + 4);
+    return n;
 }
 
 static size_t threads(void)
@@ -133,16 +184,26 @@ static size_t threads(void)
 
 void process_state_take(process_state *s, const char *plugin, int count_threads)
 {
-    s->watched = is_watched(plugin);
+    char status[STATUS_BYTES];
+    s->watched = process_state_is_watched(plugin);
     if (!s->watched) return;
     s->alone = atomic_fetch_add(&running, 1) == 0;
     pthread_sigmask(SIG_BLOCK, NULL, &s->mask);
     for (int i = 0; i < WATCHED_SIGNALS; i++) sigaction(signals[i], NULL, &s->action[i]);
     if (stat(".", &s->folder) != 0) s->folder.st_ino = 0;
-    for (int i = 0; i < STREAMS; i++)
+    for (int i = 0; i < STREAMS; i++) {
         if (fstat(i, &s->stream[i]) != 0) s->stream[i].st_ino = 0;
+        s->flags[i] = fcntl(i, F_GETFL);
+    }
     for (int i = 0; i < WATCHED_LIMITS; i++) getrlimit(limits[i], &s->limit[i]);
-    s->umask = current_umask();
+    s->has_status = read_status(status);
+    s->umask = umask_in(status);
+    s->rights = rights_in(status);
+    s->priority = getpriority(PRIO_PROCESS, 0);
+    s->own_locale = uselocale((locale_t)0);
+    s->n_posix_timer = posix_timers(s->posix_timer);
+    for (int i = 0; i < WATCHED_TIMERS; i++) s->timer[i] = seconds_left(timers[i]);
+    s->began = clock_seconds();
     const char *locale = setlocale(LC_ALL, NULL);
     snprintf(s->locale, sizeof s->locale, "%s", locale ? locale : "C");
     s->threads = count_threads ? threads() : 0;
@@ -214,12 +275,18 @@ static void compare_streams(const blame *b)
         if (from >= 0) dup2(from, i);
         say(b, "closed or replaced %s (descriptor %d); it was put back. Close only what you have opened", name[i], i);
     }
+    for (int i = 0; i < STREAMS; i++) { /* they stay so when this process has ended: a shell has them too */
+        int now = fcntl(i, F_GETFL);
+        if (now < 0 || b->s->flags[i] < 0 || now == b->s->flags[i] || fcntl(i, F_SETFL, b->s->flags[i]) != 0) continue;
+        say(b, "changed the flags of %s (O_NONBLOCK?); they were put back", name[i]);
+    }
 }
 
 static void compare_limits(const blame *b)
 {
-    static const char *const name[WATCHED_LIMITS] = {"open files", "the size of files", "address space", "data",
-                                                     "processor time"};
+    static const char *const name[WATCHED_LIMITS] = {"open files", "the size of files", "address space",
+                                                     "data",       "processor time",    "the stack",
+                                                     "processes",  "locked memory"};
     for (int i = 0; i < WATCHED_LIMITS; i++) {
         struct rlimit now;
         if (getrlimit(limits[i], &now) != 0 || now.rlim_cur == b->s->limit[i].rlim_cur) continue;
@@ -310,12 +377,39 @@ static void compare_environment(const blame *b)
             names, n > 3 ? ", ..." : "", bad ? "not " : "");
 }
 
+/* What cannot be put back: no other node could work in such a process. */
+static void compare_rights(const blame *b, int has_status, int why, digest rights)
+{
+    const char *what = NULL;
+    if (b->s->has_status && !has_status)
+        what = why == EMFILE || why == ENFILE ? "left no descriptor free"
+               : why == ENOENT                ? "changed the root folder of the process"
+                                              : "took from the process the right to open files";
+    else if (has_status && b->s->has_status && !digest_equal(rights, b->s->rights))
+        what = "changed the user, groups, capabilities or permitted system calls of the process";
+    if (!what) return;
+    crash_report_give_up(what);
+    say(b, "%s", what);
+}
+
 static void compare_numbers(const blame *b)
 {
-    mode_t mask = current_umask();
-    if (mask != b->s->umask && b->s->umask != (mode_t)-1) {
+    char status[STATUS_BYTES];
+    int has_status = read_status(status), why = errno, priority = getpriority(PRIO_PROCESS, 0);
+    compare_rights(b, has_status, why, rights_in(status));
+    mode_t mask = umask_in(status);
+    if (has_status && mask != b->s->umask && b->s->umask != (mode_t)-1) {
         umask(b->s->umask);
         say(b, "changed the umask from %03o to %03o; it was put back. Use fchmod() on the file", b->s->umask, mask);
+    }
+    if (priority != b->s->priority) {
+        int back = setpriority(PRIO_PROCESS, 0, b->s->priority) == 0;
+        say(b, "changed the priority of its thread from %d to %d; it was %sput back", b->s->priority, priority,
+            back ? "" : "not ");
+    }
+    if (uselocale((locale_t)0) != b->s->own_locale) {
+        uselocale(b->s->own_locale);
+        say(b, "changed the locale of its thread with uselocale(); it was put back");
     }
     const char *locale = setlocale(LC_ALL, NULL);
     if (locale && strcmp(locale, b->s->locale) != 0) {
@@ -325,6 +419,39 @@ static void compare_numbers(const blame *b)
             locale);
         setlocale(LC_ALL, b->s->locale);
     }
+}
+
+/* How many were running that were not, or were set anew; they are not any more. */
+static int stop_timers(const process_state *was)
+{
+    int now[POSIX_TIMERS], n = posix_timers(now), left = 0;
+    const double passed = clock_seconds() - was->began;
+    for (int i = 0; i < n; i++) {
+        int known = 0;
+        for (int k = 0; k < was->n_posix_timer; k++) known |= was->posix_timer[k] == now[i];
+        left += !known && syscall(SYS_timer_delete, now[i]) == 0;
+    }
+    for (int i = 0; i < WATCHED_TIMERS; i++) {
+        double is = seconds_left(timers[i]), had = was->timer[i], should = had > passed ? had - passed : 0;
+        if (had > 0 ? is <= had && is > should - 1 : is <= 0) continue;
+        struct itimerval v = {.it_value = {.tv_sec = (time_t)should, .tv_usec = had > 0}};
+        left += setitimer(timers[i], &v, NULL) == 0;
+    }
+    return left;
+}
+
+static const char left_timer[] = "left a timer running (alarm(), setitimer(), timer_create()), whose signal would have "
+                                 "ended the process; it was stopped";
+
+static void compare_timers(const blame *b)
+{
+    if (stop_timers(b->s)) say(b, "%s", left_timer);
+}
+
+void process_state_loaded(const char *path)
+{
+    static const process_state none;
+    if (stop_timers(&none)) log_warn("%s: loading it %s", path, left_timer);
 }
 
 static void print_lines(char *text, size_t n)
@@ -380,6 +507,7 @@ static void compare(blame b, const process_state *s)
     compare_descriptors(&b);
     compare_streams(&b);
     compare_limits(&b);
+    compare_timers(&b);
     compare_signals(&b);
     compare_folder(&b);
     compare_numbers(&b);

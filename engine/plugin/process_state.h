@@ -1,7 +1,8 @@
 /* process_state.h - what of the process a plugin may not leave changed: the working folder, the signal mask and
- * handlers, the locale, the umask, limits, descriptors, environment variables, and what goes to standard output. Around
- * each call of a plugin that did not come with kiln: what has changed is put back, with a warning that names node and
- * plugin. */
+ * handlers, the locale, the umask, limits, priority, timers, descriptors, environment variables, and what goes to
+ * standard output. Around each call of a plugin that did not come with kiln: what has changed is put back, with a
+ * warning that names node and plugin. What cannot be put back (another user or root folder, a seccomp filter, no
+ * descriptor left) ends the process, which the supervisor begins anew. */
 #ifndef KILN_PLUGIN_PROCESS_STATE_H
 #define KILN_PLUGIN_PROCESS_STATE_H
 
@@ -12,7 +13,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-enum { WATCHED_SIGNALS = 11, WATCHED_LIMITS = 5, STREAMS = 3 };
+enum { WATCHED_SIGNALS = 11, WATCHED_LIMITS = 8, WATCHED_TIMERS = 3, STREAMS = 3, POSIX_TIMERS = 16 };
 
 typedef struct {
     int watched, alone; /* alone: no other such call ran beside it */
@@ -20,7 +21,13 @@ typedef struct {
     struct sigaction action[WATCHED_SIGNALS];
     struct stat folder, stream[STREAMS];
     struct rlimit limit[WATCHED_LIMITS];
+    int flags[STREAMS]; /* O_NONBLOCK and the like, which others have too */
+    double timer[WATCHED_TIMERS], began;
+    int posix_timer[POSIX_TIMERS], n_posix_timer;
+    int has_status, priority;
     mode_t umask;
+    digest rights;       /* user, groups, capabilities, filters of system calls */
+    locale_t own_locale; /* of the thread */
     char locale[256];
     size_t threads;
     digest environment;
@@ -29,6 +36,9 @@ typedef struct {
 /* Plugins whose calls are looked at, by id; called while plugins are loaded. forget: none any more. */
 void process_state_watch(const char *plugin);
 void process_state_forget(void);
+/* After the constructors or open() of that file: stops timers, with a warning. */
+void process_state_loaded(const char *path);
+int process_state_is_watched(const char *plugin);
 /* Gives standard output to the process's own printing alone: what anybody else writes there goes to a file in memory.
  * Once, before there are threads. */
 void process_state_keep_output(void);

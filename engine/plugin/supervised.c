@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/memory_alloc.h"
+#include "plugin/process_state.h"
 
 #include <assert.h>
 #include <dlfcn.h>
@@ -51,6 +52,7 @@ int supervised_enter(const char *node, const char *type, const char *plugin, con
         c->node = supervised_name(node);
         c->thread = (uint64_t)pthread_self();
         c->order = atomic_fetch_add(&supervision->order, 1);
+        c->foreign = !type[0] || process_state_is_watched(plugin);
         copy(c->name, node), copy(c->type, type), copy(c->plugin, plugin);
         snprintf(c->function, sizeof c->function, "%s", function);
         atomic_store(&c->state, CALL_RUNS);

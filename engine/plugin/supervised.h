@@ -24,6 +24,7 @@ typedef struct {
     atomic_int state;   /* CALL_FREE, CALL_FILLING, CALL_RUNS     */
     atomic_uint signs;  /* grows whenever the call uses the host  */
     uint32_t order;     /* later calls have higher ones           */
+    int foreign;        /* of a plugin that is not kiln's own, nor trusted; or it is not known yet */
     uint64_t thread;    /* some number of its own                 */
     uint64_t row, node; /* row 0: of no row                       */
     digest key;         /* of the node's result; 0: none          */
@@ -60,6 +61,7 @@ typedef struct supervised_note {
 enum { NOTES_BYTES = 64 << 20, ENDED_KINDS = 16 };
 
 typedef struct {
+    uint64_t whole; /* so is this; another number: it was overwritten */
     /* ---- from the watching process ---- */
     uint32_t attempt; /* 0: the first */
     int alone;        /* one node at a time, so that it is seen which one ends the process */
@@ -67,12 +69,16 @@ typedef struct {
     double began;     /* clock_seconds() of the first attempt */
     char store[512];  /* folder for results where nothing is to be kept; "" : there is none */
     /* ---- from the run ---- */
-    atomic_int finished, status; /* main() is about to return `status`                       */
-    atomic_int ended_at_once;    /* a second Ctrl-C, or the like                             */
-    atomic_int asked;            /* how many signals have asked it to stop                   */
-    atomic_int takes_part;       /* a plugin that is not kiln's own, and not trusted, does   */
-    atomic_int unwatched;        /* none is loaded: an end of the process is just that       */
-    atomic_size_t total;         /* nodes of the run, as far as it knows                     */
+    /* main() is about to return `status`; FINISHED and a number that only these two processes know, so that a plugin
+     * that writes wildly does not look like it. */
+    _Atomic uint64_t finished;
+    atomic_int status;
+    digest files;             /* of all that was written, as it was then */
+    atomic_int ended_at_once; /* a second Ctrl-C, or the like                             */
+    atomic_int asked;         /* how many signals have asked it to stop                   */
+    atomic_int takes_part;    /* a plugin that is not kiln's own, and not trusted, does   */
+    atomic_int unwatched;     /* none is loaded: an end of the process is just that       */
+    atomic_size_t total;      /* nodes of the run, as far as it knows                     */
     atomic_size_t ended[ENDED_KINDS], outputs_done;
     /* ---- the last breath ---- */
     atomic_int crashed; /* what follows is set */

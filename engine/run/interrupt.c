@@ -23,12 +23,27 @@ static int on_terminal, moves; /* moves: it can clear the line of the progress *
 
 static int64_t milliseconds(void) { return clock_ns() / 1000000 + 1; }
 
-static void on_signal(int signal)
+/* Where a process watches this one, requests come from it, a terminal or a person: what comes from within is a
+ * plugin's. */
+static int is_own(const siginfo_t *info)
+{
+    return supervision && info &&
+           (info->si_code == SI_USER || info->si_code == SI_TKILL || info->si_code == SI_QUEUE) &&
+           info->si_pid == getpid();
+}
+
+static void on_signal(int signal, siginfo_t *info, void *context)
 {
     static const char clears[] = "\r\033[K", says[] = "kiln: stopping within the step; once more ends it at once\n";
     int kept = errno;
     int64_t now = milliseconds(), first = 0;
-    (void)signal;
+    (void)signal, (void)context;
+    if (is_own(info)) {
+        static const char ignored[] = "kiln: a plugin has sent the process a signal that asks it to stop; it goes on\n";
+        if (write(STDERR_FILENO, ignored, sizeof ignored - 1) < 0) errno = kept;
+        errno = kept;
+        return;
+    }
     if (supervision) atomic_fetch_add(&supervision->asked, 1);
     if (atomic_compare_exchange_strong(&asked, &first, now)) {
         atomic_store(&interrupted, 1);
@@ -50,7 +65,7 @@ static int watching[N_ASKS];
 /* nohup(1) has SIGHUP ignored, and that stays. */
 void interrupt_watch(void)
 {
-    struct sigaction action = {.sa_handler = on_signal};
+    struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO};
     on_terminal = isatty(STDERR_FILENO), moves = terminal_moves();
     for (size_t i = 0; i < N_ASKS; i++) {
         if (watching[i] || sigaction(asks[i], NULL, &before[i]) != 0) continue;

@@ -8,6 +8,7 @@
 #include "plugin/crash_report.h"
 #include "plugin/process_state.h"
 #include "plugin/supervised.h"
+#include "run/supervisor_reach.h"
 #include "run/supervisor_store.h"
 
 #include <errno.h>
@@ -24,7 +25,15 @@
 #include <unistd.h>
 
 enum { RUN_FAILED = 1, INTERRUPTED = 130 };
-enum { NAME_AFTER = 30, ENDING_SECONDS = 5, CRASHES_OF_A_TYPE = 8, UNKNOWN_MAX = 3, RESTARTS_MAX = 64 };
+enum {
+    NAME_AFTER = 30,
+    ENDING_SECONDS = 5,
+    CRASHES_OF_A_TYPE = 8,
+    UNKNOWN_MAX = 3,
+    RESTARTS_MAX = 64,
+    SPARED_MAX = 16
+};
+enum { STOPPED_SECONDS = 1, CONTINUED_MAX = 3 };
 #define TICK 0.5 /* seconds */
 
 typedef struct {
@@ -42,6 +51,18 @@ typedef struct {
     double idle, ending; /* seconds without any call, and since main() was about to return */
     int named_idle;
     int ended_silent; /* number of the call that was ended for it, or -1 */
+    double stopped;   /* seconds that the child is, and this process is not */
+    int continued;    /* how often it was made to go on */
+    int hung;         /* it was ended because nothing happened outside of calls */
+    uint64_t busy;    /* what the child had used when that was looked at last */
+    uint32_t attempt; /* these three as the shared memory had them */
+    int alone;
+    uint64_t secret;
+    struct {
+        uint64_t row, node;
+    } spared[SPARED_MAX]; /* kiln's own nodes that were called once more */
+    size_t n_spared;
+    int may_have_children; /* this process had none before, so whatever is left is the run's */
     struct {
         supervised_call call;
         const supervised_note *note;
@@ -97,18 +118,24 @@ static void become_child(supervisor *s, pid_t parent)
     if (getppid() != parent) _exit(RUN_FAILED);
     sigprocmask(SIG_SETMASK, &s->before, NULL);
     if (s->input >= 0) lseek(s->input, 0, SEEK_SET);
+    supervisor_hide(parent);
     crash_report_watched();
     process_state_keep_output();
     supervised_attempt_begin();
 }
 
+static uint64_t secret; /* of this run; the child has it from the fork */
+
 void supervisor_finished(int status)
 {
     if (!supervision) return;
     process_state_last_output();
+    supervision->files = supervisor_files();
     atomic_store(&supervision->status, status);
-    atomic_store(&supervision->finished, 1);
+    atomic_store(&supervision->finished, secret);
 }
+
+static int has_finished(void) { return atomic_load(&supervision->finished) == secret; }
 
 /* ---- while it runs ---- */
 
@@ -174,17 +201,34 @@ static int look_outside_calls(supervisor *s, double seconds)
     for (int i = 0; i < CALLS_MAX; i++) any |= atomic_load(&supervision->calls[i].state) == CALL_RUNS;
     s->idle = any ? 0 : s->idle + seconds;
     if (any) s->named_idle = 0;
-    if (atomic_load(&supervision->finished) && (s->ending += seconds) > ENDING_SECONDS) {
+    if (has_finished() && (s->ending += seconds) > ENDING_SECONDS) {
         clear_line();
         print_text(stderr, "kiln: error: a plugin keeps the process from ending; it was ended after %d s\n",
                    ENDING_SECONDS);
         return 1;
     }
-    if (s->idle < NAME_AFTER || s->named_idle || atomic_load(&supervision->finished)) return 0;
-    s->named_idle = 1;
+    const double limit = s->setting->silent_limit, after = limit > 0 && limit < 2 * NAME_AFTER ? limit / 2 : NAME_AFTER;
+    if (s->idle < after || has_finished()) return 0;
+    const uint64_t busy = supervisor_busy(s->child);
+    if (busy != s->busy) s->busy = busy, s->idle = s->named_idle ? after : s->idle;
+    if (!s->named_idle) {
+        s->named_idle = 1;
+        clear_line();
+        print_text(stderr, "kiln: no node has run for %.0f s; large files are read, or a plugin does not come back\n",
+                   after);
+    }
+    return s->hung = limit > 0 && s->idle >= limit;
+}
+
+/* A child that is stopped alone (by Ctrl-Z both are) was stopped by a plugin. 1: it has to be ended. */
+static int look_at_stop(supervisor *s, double seconds)
+{
+    if ((s->stopped += seconds) < STOPPED_SECONDS) return 0;
+    s->stopped = 0;
     clear_line();
-    print_text(stderr, "kiln: no node has run for %d s; large files are read, or a plugin does not come back\n",
-               NAME_AFTER);
+    if (s->continued++ == CONTINUED_MAX) return 1;
+    print_text(stderr, "kiln: the process of the run was stopped (SIGSTOP), and this one was not; it goes on\n");
+    kill(s->child, SIGCONT);
     return 0;
 }
 
@@ -192,6 +236,7 @@ static int look_outside_calls(supervisor *s, double seconds)
 static void end_child(pid_t child)
 {
     kill(child, SIGABRT);
+    kill(child, SIGCONT);
     for (int i = 0; i < 100; i++) {
         siginfo_t info = {0};
         if (waitid(P_PID, (id_t)child, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == child) return;
@@ -205,7 +250,7 @@ static void pass_on(supervisor *s, const siginfo_t *info)
 {
     s->asked++;
     s->signal = info->si_signo;
-    if (info->si_code == SI_KERNEL) return;
+    if (info->si_code == SI_KERNEL && getpgid(s->child) == getpgrp()) return;
     nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
     if (atomic_load(&supervision->asked) < s->asked) kill(s->child, info->si_signo);
 }
@@ -225,9 +270,11 @@ static int wait_for_child(supervisor *s, const sigset_t *waited)
         if (ended < 0 && errno == ECHILD) return 0;
         double now = clock_seconds(), passed = now - last;
         last = now;
-        if (waitid(P_PID, (id_t)s->child, &state, WSTOPPED | WNOHANG | WNOWAIT) == 0 && state.si_pid) passed = 0;
-        look_at_calls(s, passed < 2 * TICK ? passed : 2 * TICK); /* this process may have been stopped itself */
-        if (look_outside_calls(s, passed < 2 * TICK ? passed : 2 * TICK) || s->ended_silent >= 0) {
+        if (passed > 2 * TICK) passed = 2 * TICK; /* this process may have been stopped itself */
+        int is_stopped = waitid(P_PID, (id_t)s->child, &state, WSTOPPED | WNOHANG | WNOWAIT) == 0 && state.si_pid;
+        int ends = is_stopped && look_at_stop(s, passed);
+        if (!is_stopped) s->stopped = 0, look_at_calls(s, passed), ends = look_outside_calls(s, passed);
+        if (ends || s->ended_silent >= 0) {
             end_child(s->child);
             while (waitpid(s->child, &status, 0) < 0 && errno == EINTR) continue;
             return status;
@@ -261,6 +308,7 @@ static int culprit(const supervisor *s)
 {
     const supervised_page *p = supervision;
     if (s->ended_silent >= 0) return s->ended_silent;
+    if (s->hung) return NOBODY;
     if (atomic_load(&p->crashed) && p->call >= 0 && p->call < CALLS_MAX) return p->call;
     if (atomic_load(&p->crashed) && p->culprit[0]) {
         int found = call_of_plugin(p->culprit);
@@ -289,6 +337,8 @@ static void say_end(const supervisor *s, int wait_status, const supervised_call 
             "gave no sign of life for %.0f s%s and was ended; a node that takes long calls host->progress() now and "
             "then, and --node-timeout allows more",
             s->setting->silent_limit, in);
+    else if (s->hung)
+        snprintf(text, capacity, "did nothing for %.0f s and was ended", s->setting->silent_limit);
     else if (crashed && p->signal)
         snprintf(text, capacity, "crashed with %s%s%s%s%s%s", how, p->overflow ? " (stack overflow)" : "", in, at,
                  place, whose);
@@ -360,6 +410,23 @@ static void say_now(const supervised_call *c, const char *text)
         print_text(stderr, "kiln: error: outside of any node, kiln or a thread that a plugin left behind %s\n", text);
 }
 
+/* Whether a node of kiln's own may have met what a plugin has left behind (a timer, a thread, a damaged heap): once
+ * each it is called again, in a process where that plugin is not. */
+static int spare(supervisor *s, const supervised_call *c, const char *text)
+{
+    char name[PLACE_MAX], type[PLACE_MAX];
+    if (c->foreign || s->n_spared == SPARED_MAX) return 0;
+    for (size_t i = 0; i < s->n_spared; i++)
+        if (s->spared[i].row == c->row && s->spared[i].node == c->node) return 0;
+    s->spared[s->n_spared].row = c->row, s->spared[s->n_spared++].node = c->node;
+    print_text(
+        stderr,
+        "kiln: error: node '%s' (%s), which is kiln's own, %s; a plugin that ran before it in the same process may "
+        "have caused that, so it runs once more in a new one\n",
+        bounded(name, c->name), bounded(type, c->type), text);
+    return 1;
+}
+
 /* 1: the run is begun again. */
 static int judge(supervisor *s, int wait_status)
 {
@@ -367,14 +434,15 @@ static int judge(supervisor *s, int wait_status)
     char text[900];
     int i = culprit(s), crashed = atomic_load(&p->crashed), by_plugin = crashed && p->culprit[0];
     const supervised_call *c = i >= 0 ? &p->calls[i] : NULL;
-    int again = s->setting->executes && !s->once && !s->asked && p->attempt < RESTARTS_MAX;
+    int again = s->setting->executes && !s->once && !s->asked && s->attempt < RESTARTS_MAX;
     s->crashed = 1;
     clear_line();
     say_end(s, wait_status, c, text, sizeof text);
-    if (i == SEVERAL && again && !p->alone) {
+    if (i == SEVERAL && again && !s->alone) {
         print_text(stderr, "kiln: error: one of several nodes that ran %s; now they run one by one\n", text);
-        return p->alone = 1;
+        return p->alone = s->alone = 1;
     }
+    if (c && again && spare(s, c, text)) return 1;
     if (c && again && blame_call(s, c, text)) return 1;
     if (!c && by_plugin && again && s->unknown++ < UNKNOWN_MAX) {
         char whole[1000], plugin[PLACE_MAX];
@@ -386,7 +454,7 @@ static int judge(supervisor *s, int wait_status)
     if (!c) say_now(NULL, text);
     if (!c && again && s->unknown++ < UNKNOWN_MAX) return 1;
     if (c) say_now(c, text);
-    if (p->attempt >= RESTARTS_MAX)
+    if (s->attempt >= RESTARTS_MAX)
         print_text(stderr, "kiln: error: %d processes of this run were ended by plugins; what is left is not run\n",
                    RESTARTS_MAX);
     return 0;
@@ -410,7 +478,8 @@ static void forget_attempt(supervisor *s)
     }
     atomic_store(&p->crashed, 0);
     p->unfit = 0;
-    s->idle = s->ending = 0, s->named_idle = 0;
+    s->idle = s->ending = s->stopped = 0, s->named_idle = s->hung = 0;
+    atomic_store(&p->finished, 0);
     p->culprit[0] = p->place[0] = '\0';
     s->ended_silent = -1;
 }
@@ -433,7 +502,13 @@ static int after_child(supervisor *s, int wait_status, int *status)
     supervised_page *p = supervision;
     int by = WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 0;
     *status = RUN_FAILED;
-    if (atomic_load(&p->finished)) {
+    if (p->whole != s->secret) {
+        print_text(stderr,
+                   "kiln: error: a plugin has written over what this process and the run share; what was finished "
+                   "before is in the cache, and the same command goes on from there\n");
+        return 0;
+    }
+    if (has_finished()) {
         *status = atomic_load(&p->status);
         if (*status == 0 && !by) *status = WEXITSTATUS(wait_status); /* a sanitizer's last word */
         if (by && s->ending < ENDING_SECONDS) {
@@ -442,6 +517,13 @@ static int after_child(supervisor *s, int wait_status, int *status)
             say_now(NULL, text);
         }
         if (by && *status == 0) *status = RUN_FAILED;
+        if (!digest_equal(supervisor_files(), p->files)) {
+            print_text(stderr,
+                       "kiln: error: while the process of the run ended, a file that it had written was changed or "
+                       "taken away; a plugin has asked to be called then (atexit()). Run it again: what was "
+                       "finished is in the cache\n");
+            *status = RUN_FAILED;
+        }
         say_the_rest(s);
         if (*status == 0 && s->crashed) *status = RUN_FAILED;
         return 0;
@@ -449,7 +531,7 @@ static int after_child(supervisor *s, int wait_status, int *status)
     if (atomic_load(&p->ended_at_once)) return *status = INTERRUPTED, 0;
     if (is_request(by) && s->asked) return *status = die_alike(by, s), 0;
     if (atomic_load(&p->unwatched)) return *status = by ? die_alike(by, s) : WEXITSTATUS(wait_status), 0;
-    if (judge(s, wait_status)) return p->attempt++, 1;
+    if (judge(s, wait_status)) return p->attempt = ++s->attempt, 1;
     if (s->asked) *status = INTERRUPTED;
     return 0;
 }
@@ -470,6 +552,9 @@ static int prepare(supervisor *s, sigset_t *waited)
     if (getrandom(&supervision->entropy, sizeof supervision->entropy, 0) != sizeof supervision->entropy)
         return supervised_end(), 0;
     supervision->entropy |= 1;
+    if (getrandom(&secret, sizeof secret, 0) != sizeof secret) return supervised_end(), 0;
+    supervision->whole = s->secret = secret |= UINT64_C(1) << 63;
+    s->may_have_children = supervisor_adopt();
     for (unsigned i = 0; i < s->setting->n_read; i++) keep_input(s, s->setting->read[i]);
     if (s->setting->keeps_nothing && s->setting->executes)
         supervisor_store_make(supervision->store, sizeof supervision->store);
@@ -484,6 +569,7 @@ int supervisor_begin(const supervisor_setting *setting, int *status)
     sigset_t waited;
     if (!prepare(&s, &waited)) return 1;
     pid_t parent = getpid();
+    int again;
     do {
         forget_attempt(&s);
         fflush(NULL);
@@ -495,7 +581,10 @@ int supervisor_begin(const supervisor_setting *setting, int *status)
             supervised_end();
             return 1;
         }
-    } while (after_child(&s, wait_for_child(&s, &waited), status));
+        int ended = wait_for_child(&s, &waited);
+        if (s.may_have_children) supervisor_end_helpers();
+        again = after_child(&s, ended, status);
+    } while (again);
     supervisor_store_remove();
     sigprocmask(SIG_SETMASK, &s.before, NULL);
     supervised_end();

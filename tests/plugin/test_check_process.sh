@@ -24,6 +24,16 @@ if [ "$(cat /proc/sys/kernel/randomize_va_space 2>/dev/null)" != 0 ]; then finds
 finds 3 what_the_first_call_left "$elsewhere"
 finds 4 who_pretends_to_be_that_process "$elsewhere"
 grep -q 'contract yes, behaviour no' report.txt; verdict it_is_behaviour $?
+touch here.txt
+surroundings='FAIL pure .*is declared PURE but made other bytes with another environment: what it makes depends on the working folder'
+finds 5 a_variable_that_is_not_set "$surroundings.*or on a variable (.*BAD_GAIN"
+BAD_GAIN=3 finds 5 a_variable_that_is_set "$surroundings.*or on a variable (.*BAD_GAIN"
+finds 6 the_home_folder "$surroundings"
+finds 7 the_working_folder "$surroundings"
+finds 8 the_clock "$surroundings\|$elsewhere"
+finds 9 the_time_zone "$surroundings"
+finds 10 the_umask "$surroundings"
+finds 22 a_file_of_the_working_folder 'FAIL pure .*is declared PURE but failed with another environment: it wants the working folder, HOME'
 blamed='FAIL process .*at the defaults it'
 finds 11 umask "$blamed changed the umask from 022 to 000; it was put back. Use fchmod() on the file"
 grep -q 'contract no, behaviour yes' report.txt; verdict it_is_contract $?

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -23,6 +24,12 @@ static double own(void)
     if (BAD == 1 || BAD == 4) x = (double)getpid();
     if (BAD == 2) x = (double)((uintptr_t)&called >> 12 & 0xffff);
     if (BAD == 3) x = called ? 1 : 0;
+    if (BAD == 5 && getenv("BAD_GAIN")) x = atof(getenv("BAD_GAIN"));
+    if (BAD == 6) x = (double)strlen(getenv("HOME") ? getenv("HOME") : "");
+    if (BAD == 7) x = (double)(access("here.txt", R_OK) == 0);
+    if (BAD == 8) x = (double)time(NULL);
+    if (BAD == 9) x = (double)localtime(&(time_t){0})->tm_hour;
+    if (BAD == 10) umask((mode_t)(x = (double)umask(0)));
     called = 1;
     return x;
 }
@@ -62,6 +69,7 @@ static kiln_status run(const kiln_call *c)
     kiln_status status = c->host->progress(c->ctx, 0, 1, "it");
     if (status) return status;
     habit();
+    if (BAD == 22 && access("here.txt", R_OK) != 0) return c->host->fail(c->ctx, KILN_ERR_IO, "here.txt is not there");
     c->out[0] = kit_values(c)->new_float(c->ctx, own());
     return c->out[0] ? KILN_OK : KILN_ERR_NOMEM;
 }
