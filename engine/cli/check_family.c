@@ -4,6 +4,7 @@
 #include "cli/check_family.h"
 
 #include "backend/runtime.h"
+#include "cli/check_fixture.h"
 #include "plugin/abilities.h"
 #include "plugin/ctx.h"
 #include "tensor/value.h"
@@ -99,7 +100,28 @@ static void try_one(trial *t, const near_miss *m, int form)
     weights_api.unref(set);
 }
 
-check_counts check_family(const kiln_model_family *row)
+/* On small files of its own weights: those that were given, and one beside the plugin with its name. */
+static void try_fixtures(trial *t, const check_context *of)
+{
+    error e = {0};
+    size_t mine = 0;
+    runtime *rt = runtime_new(
+        &(runtime_setting){.backend = backend_find("cpu"), .threads = 2, .precision = KILN_F32, .no_prefetch = 1}, &e);
+    call_environment env = {.runtime = rt, .pool = rt ? runtime_pool(rt) : NULL};
+    kiln_ctx ctx = {.env = &env, .node_name = "tried", .node_type = t->row->name, .plugin = "tried"};
+    if (!check_found(&t->counts, rt != NULL, "runtime", "%s", e.message)) return;
+    for (size_t i = 0; i < of->n_fixture; i++) {
+        mine += (size_t)check_fixture(t->row, of->fixture[i], &ctx, &t->counts);
+        arena_free(&ctx.scratch);
+    }
+    if (!mine)
+        check_left(&t->counts, t->row->name,
+                   "on its own weights: %s; give a small file with --fixture, or --workflow one that loads them",
+                   of->n_fixture ? "it takes none of the files for its own" : "there are none");
+    runtime_free(rt);
+}
+
+check_counts check_family(const check_context *of, const kiln_model_family *row)
 {
     error e = {0};
     runtime *rt =
@@ -113,5 +135,6 @@ check_counts check_family(const kiln_model_family *row)
         for (int form = 0; form < SHAPES; form++) try_one(&t, &misses[i], form);
     arena_free(&ctx.scratch);
     runtime_free(rt);
+    try_fixtures(&t, of);
     return t.counts;
 }

@@ -13,6 +13,8 @@ typedef struct check_context {
     const char *folder;        /* where an output node may write */
     const check_setting *setting;
     size_t n_setting;
+    const char **fixture; /* files of weights for model families */
+    size_t n_fixture;
     uint64_t sets;                           /* of parameters drawn at random */
     const struct check_elsewhere *elsewhere; /* what nodes made in another process; NULL: that is not known */
     const struct check_elsewhere *changed;   /* and in one with another environment */

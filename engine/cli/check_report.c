@@ -25,12 +25,13 @@ static const struct {
     const char *test;
     check_level level;
 } levels[] = {
-    {"pure", CHECK_BEHAVIOUR},  {"same", CHECK_BEHAVIOUR},       {"finite", CHECK_BEHAVIOUR},
-    {"order", CHECK_BEHAVIOUR}, {"law", CHECK_BEHAVIOUR},        {"resume", CHECK_BEHAVIOUR},
-    {"flags", CHECK_BEHAVIOUR}, {"threads", CHECK_BEHAVIOUR},    {"descends", CHECK_BEHAVIOUR},
-    {"ends", CHECK_BEHAVIOUR},  {"round-trip", CHECK_BEHAVIOUR}, {"f32", CHECK_BEHAVIOUR},
-    {"bf16", CHECK_BEHAVIOUR},  {"progress", CHECK_BEHAVIOUR},   {"evaluations", CHECK_QUALITY},
-    {"docs", CHECK_QUALITY},    {"law-of-flows", CHECK_QUALITY},
+    {"pure", CHECK_BEHAVIOUR},      {"same", CHECK_BEHAVIOUR},       {"finite", CHECK_BEHAVIOUR},
+    {"order", CHECK_BEHAVIOUR},     {"law", CHECK_BEHAVIOUR},        {"resume", CHECK_BEHAVIOUR},
+    {"flags", CHECK_BEHAVIOUR},     {"threads", CHECK_BEHAVIOUR},    {"descends", CHECK_BEHAVIOUR},
+    {"ends", CHECK_BEHAVIOUR},      {"round-trip", CHECK_BEHAVIOUR}, {"f32", CHECK_BEHAVIOUR},
+    {"bf16", CHECK_BEHAVIOUR},      {"progress", CHECK_BEHAVIOUR},   {"evaluations", CHECK_QUALITY},
+    {"docs", CHECK_QUALITY},        {"law-of-flows", CHECK_QUALITY}, {"unasked", CHECK_BEHAVIOUR},
+    {"asked-twice", CHECK_QUALITY},
 };
 
 static check_level level_of(const char *test)

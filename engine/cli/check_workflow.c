@@ -19,6 +19,8 @@
 
 enum { LOG_MAX = 1 << 20, FILE_MAX = 1 << 30, SAID_MAX = 400 };
 
+static const char ASKED[] = "KILN_CHECK_AGAIN"; /* plugin/call_again.h */
+
 extern char **environ;
 
 /* ---- one run ---- */
@@ -35,12 +37,17 @@ static int run(const workflow_trial *t, const char *out, const char *log, const 
     posix_spawn_file_actions_t actions;
     if (events) argv[n++] = "--validate", argv[n++] = "--events", argv[n++] = events;
     if (t->models) argv[n++] = "--models", argv[n++] = t->models;
+    str again = {0};
+    if (events) str_printf(&again, "%s:%s", t->own->id, t->folder);
+    if (events && !again.failed) setenv(ASKED, again.data, 1);
+    str_free(&again);
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_addopen(&actions, 1, log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     posix_spawn_file_actions_adddup2(&actions, 1, 2);
     int failed = posix_spawn(&pid, "/proc/self/exe", &actions, NULL, (char *const *)(uintptr_t)argv, environ);
     posix_spawn_file_actions_destroy(&actions);
+    unsetenv(ASKED);
     if (failed) return errno = failed, -1;
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
     return status;
@@ -126,6 +133,25 @@ static int ran(const workflow_trial *t, const char *events)
     return found;
 }
 
+/* What calls with the workflow's own inputs have shown. */
+static void take_again(check_counts *c, const char *folder)
+{
+    char line[1500];
+    str path = {0};
+    str_printf(&path, "%s/again", folder);
+    FILE *f = path.failed ? NULL : fopen(path.data, "re");
+    while (f && fgets(line, sizeof line, f)) {
+        char *test = strtok(line, "\t\n"), *node = strtok(NULL, "\t\n"), *text = strtok(NULL, "\t\n");
+        if (!test || !node || !text) continue;
+        if (strcmp(test, "tried") == 0)
+            check_holds(c, "again", "%s: %s", node, text);
+        else
+            check_found(c, 0, test, "%s %s", node, text);
+    }
+    if (f) fclose(f);
+    str_free(&path);
+}
+
 check_counts check_workflow(const workflow_trial *t, int *took_part)
 {
     enum { ONE, ONE_LOG, EVENTS, TWO, TWO_LOG, PATHS };
@@ -142,6 +168,7 @@ check_counts check_workflow(const workflow_trial *t, int *took_part)
     if (named && judge_run(&c, run(t, path[ONE], path[ONE_LOG], "1", path[EVENTS]), path[ONE_LOG],
                            "with one thread and --validate")) {
         *took_part = t->own->n_node == 0 || ran(t, path[EVENTS]);
+        take_again(&c, t->folder);
         if (judge_run(&c, run(t, path[TWO], path[TWO_LOG], "3", NULL), path[TWO_LOG], "with three threads"))
             check_found(&c, compare(&c, path[ONE], path[TWO]) > 0, "workflow", "it ended well and wrote no file");
     }

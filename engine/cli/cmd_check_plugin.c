@@ -29,6 +29,8 @@ enum { NODE_SECONDS = 120, SETS_A_SECOND = 100, SETS_MAX = 10000000 };
 
 static const option options[] = {
     {"--device", 0, "NAME", "try its ops on this device too: cuda, cuda:1, reference", 0},
+    {"--fixture", 0, "FILE", "try its model families on these weights, a small file; also one beside it, of its name",
+     1},
     {"--set", 0, "NAME=VALUE", "give every parameter of this name this value: a file, say", 1},
     {"--sets", 0, "N", "try each node with N parameter sets drawn at random; otherwise as many as 0.3 s allow", 0},
     {"--workflow", 0, "FILE", "run this workflow with it too; otherwise one beside it, of its name and ending in .yaml",
@@ -51,7 +53,9 @@ const manual manual_check_plugin = {
         "  samplers   on a model whose guesses are known: steps, flags,\n"
         "             failures, going on, order of convergence, what it draws\n"
         "  schedules  levels that fall, their ends, their room\n"
-        "  families   what they say of weights that are none of theirs\n"
+        "  families   what they say of weights that are none of theirs; on a file\n"
+        "             of their own (--fixture): each tensor asked for, once;\n"
+        "             in bf16 what it makes in f32\n"
         "  ops        against their own reference, in each type, with 1 to 4\n"
         "             threads; with --device on that device too\n"
         "  workflow   by kiln run: one thread and --validate; three threads\n"
@@ -62,6 +66,7 @@ const manual manual_check_plugin = {
     .n_options = sizeof options / sizeof options[0],
     .examples = "  kiln check-plugin ./image-gain.so\n"
                 "  kiln check-plugin ./image-gain.so --sets 500 --json\n"
+                "  kiln check-plugin ./my-family.so --fixture tiny.safetensors\n"
                 "  kiln check-plugin ./image-gain.so --workflow workflows/txt2img.yaml\n",
     .operand = OPERAND_FILE,
 };
@@ -81,7 +86,7 @@ static check_counts counts_of(const trial *t)
 {
     if (t->node) return check_node(t->of, t->node);
     if (t->op) return check_op(t->op, t->on);
-    if (t->family) return check_family(t->family);
+    if (t->family) return check_family(t->of, t->family);
     return t->sampler ? check_sampler(t->sampler) : check_schedule(t->schedule);
 }
 
@@ -209,16 +214,16 @@ static uint64_t try_ops(const plugin_info *p, const check_device *on, check_coun
     return tried;
 }
 
-static uint64_t try_families(const plugin_info *p, check_counts *total)
+static uint64_t try_families(const check_context *of, check_counts *total)
 {
+    const plugin_info *p = of->plugin;
     uint64_t tried = 0;
     const char *owner;
     for (size_t i = 0; (owner = registry_family_owner(i)) != NULL; i++) {
         const kiln_model_family *row = model_api.family_at(NULL, i);
         if (strcmp(owner, p->id) != 0 || !row) continue;
         check_subject("family", row->name);
-        try_one(&(trial){.family = row}, total), tried++;
-        check_left(total, row->name, "on its own weights: give --workflow one that loads them");
+        try_one(&(trial){.of = of, .family = row}, total), tried++;
     }
     return tried;
 }
@@ -238,14 +243,13 @@ typedef struct {
     const char *given, *models;
 } check_workflows;
 
-/* The workflow that was given, or "x.yaml" beside "x.so"; malloc()ed, NULL: none. */
-static char *workflow_of(const char *path, const char *named)
+/* "x.yaml" beside "x.so"; malloc()ed, NULL: none. */
+static char *beside(const char *path, const char *ending)
 {
     str s = {0};
     size_t n = strlen(path);
-    if (named) return mem_strdup(named);
     if (n < 4 || strcmp(path + n - 3, ".so") != 0) return NULL;
-    str_append_n(&s, path, n - 3), str_append(&s, ".yaml");
+    str_append_n(&s, path, n - 3), str_append(&s, ending);
     if (!s.failed && file_exists(s.data)) return s.data;
     str_free(&s);
     return NULL;
@@ -253,7 +257,7 @@ static char *workflow_of(const char *path, const char *named)
 
 static uint64_t try_workflow(const check_context *of, const check_workflows *w, check_counts *total)
 {
-    char *file = workflow_of(of->plugin->path, w->given);
+    char *file = w->given ? mem_strdup(w->given) : beside(of->plugin->path, ".yaml");
     int took_part;
     workflow_trial t = {.workflow = file,
                         .plugin = of->plugin->path,
@@ -298,7 +302,11 @@ static int check_file(const char *path, check_context *of, const check_device *o
     of->changed = of->elsewhere = NULL;
     free(changed), free(elsewhere);
     tried += try_samplers(p, &total);
-    tried += try_families(p, &total);
+    char *own = beside(p->path, ".safetensors");
+    if (own) of->fixture[of->n_fixture++] = own;
+    tried += try_families(of, &total);
+    if (own) of->n_fixture--;
+    mem_free(own);
     tried += try_ops(p, on, &total);
     tried += try_workflow(of, w, &total);
     list_left(p, &total);
@@ -324,6 +332,19 @@ static int read_settings(const arguments *a, arena *memory, check_context *of)
     }
     of->setting = all;
     return all != NULL;
+}
+
+/* There is room for one more. */
+static int read_fixtures(const arguments *a, arena *memory, check_context *of)
+{
+    of->fixture = arena_alloc(memory, (a->n_given + 1) * sizeof *of->fixture);
+    for (size_t i = 0; of->fixture && i < a->n_given; i++) {
+        if (strcmp(a->given[i].option->name, "--fixture") != 0) continue;
+        if (access(a->given[i].value, R_OK) != 0)
+            return print_text(stderr, "kiln check-plugin: --fixture %s: %s\n", a->given[i].value, strerror(errno)), 0;
+        of->fixture[of->n_fixture++] = a->given[i].value;
+    }
+    return of->fixture != NULL;
 }
 
 static int read_sets(const arguments *a, check_context *of)
@@ -380,7 +401,9 @@ int cmd_check_plugin(int argc, char **argv)
         if (!file_exists(a.operand[i]))
             return print_text(stderr, "kiln check-plugin: there is no file '%s'\n", a.operand[i]), EXIT_BAD_INPUT;
     check_json(argument(&a, "--json") != NULL);
-    int status = read_settings(&a, &memory, &of) && read_sets(&a, &of) ? check_files(&a, &of, &on) : EXIT_BAD_INPUT;
+    int status = read_settings(&a, &memory, &of) && read_fixtures(&a, &memory, &of) && read_sets(&a, &of)
+                     ? check_files(&a, &of, &on)
+                     : EXIT_BAD_INPUT;
     arena_free(&memory);
     return status;
 }

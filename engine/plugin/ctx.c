@@ -8,6 +8,7 @@
 #include "param/subgraph.h"
 #include "plugin/abilities.h"
 #include "plugin/borrowed.h"
+#include "plugin/call_again.h"
 #include "plugin/crash_report.h"
 #include "plugin/process_state.h"
 #include "plugin/spill.h"
@@ -549,6 +550,16 @@ kiln_status ctx_call(const call_environment *env, size_t node, const char *node_
     assert(t->run && out && (in || !t->n_in));
     kiln_status status = call_node(c, t, instance, params, in, out, e);
     end_context(c);
+    if (status == KILN_OK && env && env->validate && !env->estimate)
+        call_again(&(made_call){.env = env,
+                                .node = node,
+                                .name = node_name,
+                                .plugin = plugin_name,
+                                .type = t,
+                                .instance = instance,
+                                .params = params,
+                                .in = in,
+                                .out = out});
     return status;
 }
 
