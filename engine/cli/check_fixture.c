@@ -1,6 +1,7 @@
-/* check_fixture.c - see check_fixture.h. kiln.loading/1 knows how to record a network of each kind at its smallest size.
- * It is given a table of ops that is the engine's but for five functions: they count what is asked for, remember the
- * inputs, and run a program before it is thrown away, on numbers drawn at random. What was recorded last is its result.
+/* check_fixture.c - see check_fixture.h. kiln.loading/1 knows how to record a network of each kind at its smallest
+ * size. It is given a table of ops that is the engine's but for five functions: they count what is asked for, remember
+ * the inputs, and run a program before it is thrown away, on numbers drawn at random. What was recorded last is its
+ * result.
  */
 #include "cli/check_fixture.h"
 
@@ -38,7 +39,7 @@ static struct {
         kiln_weights *set;
         char name[200];
         unsigned n;
-    } *asked;
+    } * asked;
     size_t n_asked;
     struct {
         float *data;
@@ -160,8 +161,7 @@ static void free_program(kiln_program *p)
     const char *message;
     const size_t at = trial.n_program++, how = trial.precision == KILN_BF16;
     if (at < PROGRAMS_MAX && ops_api.error(p, &message) == KILN_OK) {
-        trial.result[how][at].ran =
-            run(p, &trial.result[how][at].data, &trial.result[how][at].n) == KILN_OK;
+        trial.result[how][at].ran = run(p, &trial.result[how][at].data, &trial.result[how][at].n) == KILN_OK;
         if (!trial.result[how][at].ran && !trial.why[0])
             snprintf(trial.why, sizeof trial.why, "%.299s", ctx_error(trial.ctx)->message);
         *ctx_error(trial.ctx) = (error){0};
@@ -186,8 +186,7 @@ static kiln_status record(const kiln_loading_api *loading, const kiln_model_fami
 {
     kiln_host host = engine_host;
     host.ability = ability;
-    kiln_call call = {
-        .size = sizeof call, .device = KILN_CPU, .host = &host, .ctx = trial.ctx, .wanted = UINT64_MAX};
+    kiln_call call = {.size = sizeof call, .device = KILN_CPU, .host = &host, .ctx = trial.ctx, .wanted = UINT64_MAX};
     trial.precision = precision, trial.n_program = 0;
     return loading->check(&call, row->kind, v);
 }
@@ -203,8 +202,7 @@ static void add_left(void *arg, const kiln_weight_info *info)
     left_over *l = arg;
     size_t used = strlen(l->names);
     if (KILN_HAS(kiln_loading_api, l->loading, needless) && l->loading->needless(info->name)) return;
-    if (l->n++ < 3)
-        snprintf(l->names + used, sizeof l->names - used, "%s'%.80s'", used ? ", " : "", info->name);
+    if (l->n++ < 3) snprintf(l->names + used, sizeof l->names - used, "%s'%.80s'", used ? ", " : "", info->name);
 }
 
 /* Other kinds know the file too: it is a whole checkpoint, and what the family's view leaves out is theirs. */
@@ -264,10 +262,13 @@ static void compare(size_t program, check_counts *c)
     const double off = size > 0 ? sqrt(distance / size) : distance > 0;
     check_found(c, finite, "finite", "makes a NaN or infinity of finite inputs in f32");
     if (!finite) return;
-    check_found(c, bf16_finite, "bf16", "makes a NaN or infinity in bf16, and not in f32; say in `precisions` what is wide enough");
-    if (bf16_finite && check_found(c, off <= BF16_ERROR, "bf16",
-                                   "in bf16 its result is %.2g of its size away from that in f32, and %.2g is much; say "
-                                   "in `precisions` what is wide enough", off, BF16_ERROR))
+    check_found(c, bf16_finite, "bf16",
+                "makes a NaN or infinity in bf16, and not in f32; say in `precisions` what is wide enough");
+    if (bf16_finite &&
+        check_found(c, off <= BF16_ERROR, "bf16",
+                    "in bf16 its result is %.2g of its size away from that in f32, and %.2g is much; say "
+                    "in `precisions` what is wide enough",
+                    off, BF16_ERROR))
         check_holds(c, "bf16", "in bf16 its result is %.2g of its size away from that in f32", off);
 }
 

@@ -1,5 +1,5 @@
-/* check_fixture.h - tries a plugin's model family on a small file of its own weights: what its network asks of them, and
- * what it computes in f32 and in bf16. Runs in a process of its own.
+/* check_fixture.h - tries a plugin's model family on a small file of its own weights: what its network asks of them,
+ * and what it computes in f32 and in bf16. Runs in a process of its own.
  */
 #ifndef KILN_CLI_CHECK_FIXTURE_H
 #define KILN_CLI_CHECK_FIXTURE_H

@@ -19,8 +19,8 @@ enum { NODES_MAX = 64, CANCELLED_MAX = 8 };
 
 static struct {
     const call_environment *env; /* of the run; NULL: nothing is being tried */
-    _Atomic int64_t ticks; /* looks whether to stop, by any thread */
-    int64_t cancel_at;     /* < 0: never */
+    _Atomic int64_t ticks;       /* looks whether to stop, by any thread */
+    int64_t cancel_at;           /* < 0: never */
     uint64_t seen[NODES_MAX];
     size_t n_seen;
 } again;
@@ -108,8 +108,8 @@ static void try_all(const made_call *m, const char *folder, kiln_value **out)
     const int64_t ticks = again.ticks;
     if (status == KILN_CANCELLED) return; /* the run is */
     if (status != KILN_OK)
-        report(folder, m, "same", "succeeded in the workflow, and failed when it was called again with the same inputs: %s",
-               e.message);
+        report(folder, m, "same",
+               "succeeded in the workflow, and failed when it was called again with the same inputs: %s", e.message);
     else if (m->type->flags & KILN_NODE_PURE && !same(m, out))
         report(folder, m, "pure",
                "is declared PURE but made other bytes when it was called again with the inputs of the workflow");
@@ -121,8 +121,9 @@ static void try_all(const made_call *m, const char *folder, kiln_value **out)
         status = once(m, &env, k, out, &why);
         if (status == KILN_OK) drop(m, out);
         if (status != KILN_CANCELLED)
-            report(folder, m, "cancel", "ended with %s instead of KILN_CANCELLED when the workflow was cancelled at its "
-                                        "look number %lld",
+            report(folder, m, "cancel",
+                   "ended with %s instead of KILN_CANCELLED when the workflow was cancelled at its "
+                   "look number %lld",
                    status_name(status), (long long)k + 1);
     }
     report(folder, m, "tried", "called again with the inputs of the workflow: once, and cancelled %lld time%s",
@@ -141,8 +142,8 @@ static int is_new(const char *name)
 void call_again(const made_call *m)
 {
     const char *asked = getenv("KILN_CHECK_AGAIN"), *folder = asked ? strchr(asked, ':') : NULL;
-    if (!folder || again.env || strncmp(asked, m->plugin, (size_t)(folder - asked)) != 0 ||
-        m->plugin[folder - asked] || !is_new(m->name))
+    if (!folder || again.env || strncmp(asked, m->plugin, (size_t)(folder - asked)) != 0 || m->plugin[folder - asked] ||
+        !is_new(m->name))
         return;
     kiln_value **out = mem_calloc(m->type->n_out + 1u, sizeof *out);
     if (!out) return;

@@ -1,7 +1,7 @@
-/* call_again.h - for `kiln check-plugin`: in a run of a workflow each node of one plugin is called again with the inputs
- * that it got there, models and all, which nothing but a run can bring. KILN_CHECK_AGAIN=ID:FOLDER in the environment
- * asks for it: the plugin's id, and a folder where findings (lines "TEST\tNODE\ttext" of the file `again`) and files that
- * such calls write go. With --validate alone.
+/* call_again.h - for `kiln check-plugin`: in a run of a workflow each node of one plugin is called again with the
+ * inputs that it got there, models and all, which nothing but a run can bring. KILN_CHECK_AGAIN=ID:FOLDER in the
+ * environment asks for it: the plugin's id, and a folder where findings (lines "TEST\tNODE\ttext" of the file `again`)
+ * and files that such calls write go. With --validate alone.
  */
 #ifndef KILN_PLUGIN_CALL_AGAIN_H
 #define KILN_PLUGIN_CALL_AGAIN_H

@@ -384,19 +384,17 @@ static void log_escape(call c)
 static void draft_escape(call c) { c->host->draft(c->ctx, "\033[2J\xff\n\r\r"); }
 static void nothing(call c) { (void)c; }
 
-#define WAYS(X)                                                                                                        \
-    X(nothing)                                                                                                         \
-    X(helper_stays)                                                                                                    \
-    X(daemon_stays)                                                                                                    \
-    X(many_helpers)                                                                                                    \
-    X(stop_self)                                                                                                       \
-    X(stop_process) X(stop_parent) X(kill_parent) X(term_parent) X(int_self) X(term_self) X(int_group) X(kill_group)   \
-        X(stop_group) X(trace_parent) X(alarm_later) X(itimer) X(posix_timer) X(thread_exits) X(thread_terms)          \
-            X(thread_stops) X(pool_pthread_exit) X(jump_out) X(pool_floats) X(pool_stack) X(tls_hang) X(at_end_hangs)  \
-                X(at_end_crashes) X(nice_19) X(all_descriptors) X(limit_threads) X(limit_stack) X(other_user)          \
-                    X(other_root) X(seccomp_open) X(comma_thread) X(nonblock) X(unmap_others) X(watcher_memory)        \
-                        X(truncate_store) X(exit_empties) X(exit_removes) X(rename_out) X(progress_flood)              \
-                            X(progress_escape) X(log_escape) X(draft_escape)
+/* clang-format off */
+#define WAYS(X) \
+    X(nothing) X(helper_stays) X(daemon_stays) X(many_helpers) X(stop_self) X(stop_process) \
+    X(stop_parent) X(kill_parent) X(term_parent) X(int_self) X(term_self) X(int_group) \
+    X(kill_group) X(stop_group) X(trace_parent) X(alarm_later) X(itimer) X(posix_timer) \
+    X(thread_exits) X(thread_terms) X(thread_stops) X(pool_pthread_exit) X(jump_out) X(pool_floats) \
+    X(pool_stack) X(tls_hang) X(at_end_hangs) X(at_end_crashes) X(nice_19) X(all_descriptors) \
+    X(limit_threads) X(limit_stack) X(other_user) X(other_root) X(seccomp_open) X(comma_thread) \
+    X(nonblock) X(unmap_others) X(watcher_memory) X(truncate_store) X(exit_empties) X(exit_removes) \
+    X(rename_out) X(progress_flood) X(progress_escape) X(log_escape) X(draft_escape)
+/* clang-format on */
 #define FUNCTION(W) W,
 static void (*const ways[])(call) = {WAYS(FUNCTION)};
 #define CHOICE(W) {#W, "What it is called.", WAY_##W},
