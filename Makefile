@@ -1,5 +1,5 @@
 # kiln: make (build), make run, make test, make bench, make install PREFIX=...
-#   DEBUG=1            -O0 -g with assertions       SAN=address|undefined|thread, with assertions
+#   DEBUG=1            -O0 -g with assertions       SAN=address|undefined|thread, with assertions; SAN=undefined,address: both at once
 #   COVERAGE=1         counts branches (scripts/coverage)
 #   CC=clang           another compiler             V=1  show commands
 #   KILN_BUILD=FOLDER  build there (no blanks in its name) and not in build/; the sources may be read-only
@@ -23,7 +23,8 @@ ifeq ($(DEBUG),1)
 config := debug
 endif
 ifneq ($(SAN),)
-config := $(config)-$(SAN)
+comma := ,
+config := $(config)-$(subst $(comma),-,$(SAN))
 endif
 ifeq ($(COVERAGE),1)
 config := coverage
@@ -137,7 +138,7 @@ $(B)/plugins/kiln-$(1).so: $$(plugin_obj_$(1)) $$(plugin_data_$(1))
 	$$(Q)chmod go-w $$(@D) $$@
 	$$(if $$(plugin_data_$(1)),$$(Q)rm -rf $$(@:.so=.data) && cp -R plugins/$(1)/data $$(@:.so=.data) && chmod -R u+w $$(@:.so=.data) && chmod -R go-w $$(@:.so=.data))
 endef
-ifneq ($(filter address thread,$(SAN)),)
+ifneq ($(filter %address thread,$(SAN)),)
 plugin_undefined_ok := 1
 endif
 $(foreach p,$(plugin_names),$(eval $(call plugin_rule,$(p))))

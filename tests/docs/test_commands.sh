@@ -12,7 +12,7 @@ built="$KILN_ROOT/$KILN_BUILD" fixtures="$KILN_ROOT/tests/docs/fixtures"
 unset KILN_PLUGIN_PATH KILN_MODELS KILN_INPUT KILN_MEMORY XDG_CACHE_HOME XDG_DATA_HOME KILN_CACHE MAKEFLAGS MFLAGS MAKELEVEL
 install_kiln "$work/usr" || { echo "FAIL install"; exit 1; }
 
-case $built in *-address) export SAN=address ;; *-undefined) export SAN=undefined ;; *-thread) export SAN=thread ;; *) unset SAN ;; esac
+case $built in *-undefined-address) export SAN=undefined,address ;; *-address) export SAN=address ;; *-undefined) export SAN=undefined ;; *-thread) export SAN=thread ;; *) unset SAN ;; esac
 
 pages() { (cd "$KILN_ROOT" && find README.md docs -name '*.md' | LC_ALL=C sort); }
 
