@@ -74,6 +74,9 @@ optimised_kernel := $(if $(filter 1,$(DEBUG)),,-O3 -fno-math-errno -fno-trapping
 ifeq ($(COVERAGE),1)
 optimised_kernel := -fprofile-update=single -fno-math-errno -fno-trapping-math -Dalways_inline=unused
 endif
+ifneq ($(findstring undefined,$(SAN)),)
+optimised_kernel := -O1 -Dalways_inline=unused # each lane of an unrolled kernel is checked: minutes of optimizing
+endif
 $(B)/engine/backend/cpu/%.o: kernel_opt := $(optimised_kernel)
 $(B)/engine/tensor/block_%.o: kernel_opt := $(optimised_kernel)
 

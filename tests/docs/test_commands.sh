@@ -38,7 +38,7 @@ newest_key() { kiln cache ls --json | sed -nE '1s/.*"key": *"([0-9a-f]*)".*/\1/p
 cc() { command cc ${SAN:+-fsanitize=$SAN} "$@"; }
 python3() {
     case ${SAN:-} in
-    address) ASAN_OPTIONS=detect_leaks=0 LD_PRELOAD=$(command cc -print-file-name=libasan.so) command python3 "$@" ;;
+    *address) ASAN_OPTIONS=detect_leaks=0 LD_PRELOAD=$(command cc -print-file-name=libasan.so) command python3 "$@" ;;
     thread) LD_PRELOAD=$(command cc -print-file-name=libtsan.so) command python3 "$@" ;;
     *) command python3 "$@" ;;
     esac
