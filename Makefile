@@ -245,7 +245,7 @@ test_libs_upscaler := -lpng
 test_tools += $(B)/tests/bench/random_model $(B)/tests/bench/ceilings $(B)/tests/bench/bandwidth $(B)/tests/bench/parity $(B)/tests/bench/op_times $(B)/tests/bench/cache $(B)/tests/bench/patched $(B)/tests/bench/block_products
 # Faults: the library that makes them, and what they are made to. Not under sanitizers, which interpose the same functions.
 ifeq ($(SAN),)
-test_tools += $(B)/tests/torture/torture $(B)/tests/torture/shim.so $(B)/tests/torture/touch.so
+test_tools += $(B)/tests/torture/torture $(B)/tests/torture/shim.so $(B)/tests/torture/touch.so $(B)/tests/torture/weather.so
 endif
 $(B)/tests/torture/%.so: tests/torture/%.c
 	@mkdir -p $(@D)
@@ -360,6 +360,11 @@ parity-tokenizers: setup
 torture: setup
 	$(Q)$(MAKE) --no-print-directory tests
 	$(Q)KILN_BUILD=$(B) scripts/torture
+# Sixteen processes on one store for an hour, under kills, a full disk, jumping clocks and failing locks: make soak [MINUTES=60] [OTHER=KILN]
+.PHONY: soak
+soak: setup
+	$(Q)$(MAKE) --no-print-directory tests
+	$(Q)KILN_BUILD=$(B) scripts/soak --minutes $(or $(MINUTES),60) $(if $(OTHER),--other $(OTHER))
 # Which branches of engine/ the tests take, and whether they fail when a token is changed (docs/coverage.md).
 .PHONY: coverage mutation
 coverage: setup

@@ -312,7 +312,8 @@ static int in_table(const op_case *c, size_t v, uint32_t only)
 {
     if (only && variants[v].type != only) return 0;
     if (full()) return 1;
-    if (is_large(c)) return variants[v].type == (only ? only : (uint32_t)KILN_BF16) && variants[v].pad == (only == KILN_F16 ? 8 : 3);
+    if (is_large(c))
+        return variants[v].type == (only ? only : (uint32_t)KILN_BF16) && variants[v].pad == (only == KILN_F16 ? 8 : 3);
     if (variants[v].type == KILN_F16) return variants[v].pad == (only ? 8 : 0);
     return variants[v].pad != 8;
 }
