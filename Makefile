@@ -44,7 +44,7 @@ endif
 ifeq ($(DEBUG)$(SAN),)
 OPT += -DNDEBUG
 endif
-SANFLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer)
+SANFLAGS := $(if $(SAN),-Wno-maybe-uninitialized -Wno-format-truncation -fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer)
 # Branches as they are written: none inlined twice, none made a conditional move. Counts are kept where a process ends by _exit.
 ifeq ($(COVERAGE),1)
 OPT := -O1 -fno-inline -fno-ssa-phiopt -DNDEBUG -Wno-maybe-uninitialized
