@@ -7,6 +7,7 @@
 #include "base/memory_alloc.h"
 #include "base/print.h"
 #include "plugin/crash_report.h"
+#include "plugin/supervised.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -155,10 +156,13 @@ static digest rights_in(const char *status)
 
 static const int timers[WATCHED_TIMERS] = {ITIMER_REAL, ITIMER_VIRTUAL, ITIMER_PROF};
 
+/* -1: it goes off again and again, so that its time says nothing. */
 static double seconds_left(int timer)
 {
     struct itimerval v;
-    return getitimer(timer, &v) == 0 ? (double)v.it_value.tv_sec + (double)v.it_value.tv_usec * 1e-6 : 0;
+    if (getitimer(timer, &v) != 0) return 0;
+    if (v.it_interval.tv_sec || v.it_interval.tv_usec) return -1;
+    return (double)v.it_value.tv_sec + (double)v.it_value.tv_usec * 1e-6;
 }
 
 /* Numbers of what timer_create() made, where the kernel lists them. */
@@ -201,7 +205,7 @@ void process_state_take(process_state *s, const char *plugin, int count_threads)
     s->rights = rights_in(status);
     s->priority = getpriority(PRIO_PROCESS, 0);
     s->own_locale = uselocale((locale_t)0);
-    s->n_posix_timer = posix_timers(s->posix_timer);
+    s->n_posix_timer = supervision ? 0 : posix_timers(s->posix_timer); /* kiln has none; a program with libkiln may */
     for (int i = 0; i < WATCHED_TIMERS; i++) s->timer[i] = seconds_left(timers[i]);
     s->began = clock_seconds();
     const char *locale = setlocale(LC_ALL, NULL);
@@ -433,7 +437,7 @@ static int stop_timers(const process_state *was)
     }
     for (int i = 0; i < WATCHED_TIMERS; i++) {
         double is = seconds_left(timers[i]), had = was->timer[i], should = had > passed ? had - passed : 0;
-        if (had > 0 ? is <= had && is > should - 1 : is <= 0) continue;
+        if (had < 0 || (had > 0 ? is <= had && is > should - 1 : is == 0)) continue;
         struct itimerval v = {.it_value = {.tv_sec = (time_t)should, .tv_usec = had > 0}};
         left += setitimer(timers[i], &v, NULL) == 0;
     }
@@ -451,7 +455,7 @@ static void compare_timers(const blame *b)
 void process_state_loaded(const char *path)
 {
     static const process_state none;
-    if (stop_timers(&none)) log_warn("%s: loading it %s", path, left_timer);
+    if (supervision && stop_timers(&none)) log_warn("%s: loading it %s", path, left_timer);
 }
 
 static void print_lines(char *text, size_t n)

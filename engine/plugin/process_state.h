@@ -36,7 +36,7 @@ typedef struct {
 /* Plugins whose calls are looked at, by id; called while plugins are loaded. forget: none any more. */
 void process_state_watch(const char *plugin);
 void process_state_forget(void);
-/* After the constructors or open() of that file: stops timers, with a warning. */
+/* After the constructors or open() of that file, in a process that is watched: stops timers, with a warning. */
 void process_state_loaded(const char *path);
 int process_state_is_watched(const char *plugin);
 /* Gives standard output to the process's own printing alone: what anybody else writes there goes to a file in memory.
