@@ -50,7 +50,7 @@ overlaps() { # PICTURE WITH AT_LEAST: intersection over union of their things
 }
 shows controlnet "a red star above a green ring on a black background"
 overlaps "$drawn" workflows/pictures/shapes.png 0.7; verdict controlnet_follows_the_edges $?
-draw controlnet --set strength=0 --set "prompt=$two"
+draw controlnet --set strength=0 --set cfg=4 --set "prompt=$two" # as txt2img
 unsteered=$(pixels "$drawn")
 draw txt2img
 same controlnet_strength_0_is_without "$unsteered" "$(pixels "$drawn")"
