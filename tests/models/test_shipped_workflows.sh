@@ -104,7 +104,7 @@ alone=$(pixels "$drawn")
 shows sdxl-base-refiner "$two"
 draw sdxl-base-refiner --set handover=20 # the refiner has no step left
 same base_alone_is_the_base "$(pixels "$drawn")" "$alone"
-draw sdxl-controlnet --set strength=0 --set "prompt=$two"
+draw sdxl-controlnet --set strength=0 --set cfg=4 --set "prompt=$two" # as sdxl
 same sdxl_controlnet_strength_0_is_without "$(pixels "$drawn")" "$alone"
 shows sdxl-controlnet "a red star above a green ring on a black background"
 overlaps "$drawn" workflows/pictures/shapes.png 0.55; verdict sdxl_controlnet_follows_the_edges $?
