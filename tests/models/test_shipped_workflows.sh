@@ -27,6 +27,8 @@ shows lora "$two on a black background"
 shows turbo "$two"
 shows lora-stack "$two on a black background"
 shows embedding "a purple star above a blue square"
+draw embedding --set 'prompt=a embedding:jewel' --over seed=1,2,3,4,5,6,7,8,9,10 # docs/models/shapes.md has a hundred
+"$judge" --list <(sed 's/$/\ta purple star/' <<<"$drawn") --at-least 9 >>"$work/log"; verdict embedding_nine_of_ten $?
 shows merge "$two"
 shows merge "$two on a black background" --set ratio=0
 # a few words become a caption, and the picture shows what that says
