@@ -89,7 +89,8 @@ hole() { # SOURCE
     apply on_net "yes no" net cut 0.8; both net step; dump net
 }
 below=$(hole below | latent_of below) black=$(hole black | latent_of black)
-check a_hint_below_0_is_sampled [ -n "$below" -a -n "$black" ]
+check a_hint_below_0_is_sampled [ -n "$below" ]
+check a_black_hint_is_sampled [ -n "$black" ]
 check below_0_is_not_black [ "$below" != "$black" ]
 
 # ---- bad use
