@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws the scenes that tests/judge/measure-edges.sh steers by, and the pictures that workflows/controlnet.yaml and its neighbours begin with.
+"""Draws the scenes that tests/judge/measure-scenes.sh steers by, and the pictures that workflows/controlnet.yaml and its neighbours begin with.
 
     python3 scripts/draw_scenes.py
 

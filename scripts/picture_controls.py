@@ -15,9 +15,9 @@ SIDE = 128
 PICTURES = "workflows/pictures"
 # A row: pictures (a file, or a workflow with settings) with what is said below them.
 ROWS = [
-    [(f"{PICTURES}/shapes.png", "image"), *[(("controlnet.yaml", {"strength": s}), f"controlnet, strength {s}") for s in ("0", "0.5", "1")],
+    [(f"{PICTURES}/shapes.png", "image"), *[(("controlnet.yaml", {"strength": s}), f"controlnet, strength {s}") for s in ("0", "0.5", "1.3")],
      (("controlnet.yaml", {"prompt": "a pink star above a cyan ring", "seed": "2"}), "another prompt")],
-    [(f"{PICTURES}/shapes.png", "image"), *[(("sdxl-controlnet.yaml", {"strength": s}), f"sdxl-controlnet, {s}") for s in ("0", "0.5", "1")],
+    [(f"{PICTURES}/shapes.png", "image"), *[(("sdxl-controlnet.yaml", {"strength": s}), f"sdxl-controlnet, {s}") for s in ("0", "0.5", "1.3")],
      (("sdxl-controlnet.yaml", {"prompt": "a pink star above a cyan ring", "seed": "2"}), "another prompt")],
     [(f"{PICTURES}/shapes.png", "image"), (f"{PICTURES}/colours.png", "colours"), (("two-controlnets.yaml", {}), "two-controlnets"),
      (("two-controlnets.yaml", {"edge_strength": "0"}), "the colours alone"), (("two-controlnets.yaml", {"colour_strength": "0"}), "the edges alone")],

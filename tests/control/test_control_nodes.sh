@@ -81,6 +81,18 @@ check scaled_hints_are_sampled [ -n "$by_control" ]
 same a_small_hint_is_scaled_by_nearest_pixels "$by_control" "$nearest"
 check not_blended [ "$by_control" != "$blended" ]
 
+# An inpaint ControlNet wants -1 where the picture is to be drawn: black, normalised, over a part. What reaches the network is not black's.
+hole() { # SOURCE
+    echo '  black: {class_type: EmptyImage, inputs: {width: 80, height: 64, batch_size: 1, color: 0}}'
+    echo '  below: {class_type: NormalizeImages, inputs: {images: [black, 0], mean: 0.5, std: 0.5}}'
+    echo "  cut: {class_type: ImageCompositeMasked, inputs: {destination: [dots, 0], source: [$1, 0], x: 0, y: 0, resize_source: false}}"
+    apply on_net "yes no" net cut 0.8; both net step; dump net
+}
+below=$(hole below | latent_of below) black=$(hole black | latent_of black)
+check a_hint_below_0_is_sampled [ -n "$below" ]
+check a_black_hint_is_sampled [ -n "$black" ]
+check below_0_is_not_black [ "$below" != "$black" ]
+
 # ---- bad use
 refused() { # NAME WORDS; the workflow's own nodes on standard input
     workflow "$1"

@@ -28,4 +28,7 @@ i=0
 while read -r drawn; do
     "$build/tests/judge/judge" --overlap "$(printf '%s/%03d.png' "$scenes" $i)" "$drawn" || exit 1
     i=$((i + 1))
-done <"$out/drawn.txt" | awk '{ print; sum += $1; good += $1 >= 0.8 } END { printf "%d pictures along edges: mean overlap %.4f, %d at 0.8 or more\n", NR, sum / NR, good; exit NR == 0 }'
+done <"$out/drawn.txt" | tee "$out/overlaps.txt"
+[ "$(wc -l <"$out/overlaps.txt")" -eq "$(wc -l <"$out/drawn.txt")" ] || exit 1
+sort -n "$out/overlaps.txt" | awk '{ all[NR] = $1; sum += $1; good += $1 >= 0.8 } END { if (!NR) exit 1
+    printf "%d pictures along edges: mean overlap %.4f, median %.4f, least %.4f, %d at 0.8 or more\n", NR, sum / NR, (all[int((NR + 1) / 2)] + all[int(NR / 2) + 1]) / 2, all[1], good }'

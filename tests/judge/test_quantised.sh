@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# test_quantised.sh - the shipped model with its networks in Q8_0 draws what it draws with the given weights: of some prompts the judge finds none lost. And a
-# picture from quantised weights has the same bytes for any number of threads and under any memory budget.
+# test_quantised.sh - the shipped model with its networks in Q8_0 draws what it draws with the given weights: of some prompts the judge finds none lost, and each
+# LoRA over them draws on its ground. A picture from quantised weights has the same bytes for any number of threads and under any memory budget.
 set -u
 cd "$KILN_ROOT" || exit 2
 build=$KILN_BUILD
@@ -20,6 +20,11 @@ grep -v '^#' "$here/prompts-24.txt" | sed -n '1~4p' >"$folder/prompts"
 draw() { AT_LEAST=0 bash "$here/measure.sh" "$folder/prompts" "$folder/$1" --no-cache "${@:2}" >"$folder/log" 2>&1 && sed -n 's/^right  [^ ]*  \(".*"\): .*/\1/p' "$folder/log" >"$folder/$1.right"; }
 draw given && [ -s "$folder/given.right" ]; verdict the_given_weights_draw $?
 draw q8 --models "$folder/models" --set model.ckpt_name=shapes-q8 && ! grep -vxFf "$folder/q8.right" "$folder/given.right" >>"$folder/log"; verdict no_prompt_is_lost_in_q8_0 $?
+# LoRAs over codes: a plain one, a LoKr and a DoRA each draw on their ground, as they do over the given weights
+for row in shapes-night:black shapes-sand-lokr:beige shapes-fog-dora:gray; do
+    drawn=$("$build/kiln" run workflows/lora.yaml --models "$folder/models:workflows/models" --set model.ckpt_name=shapes-q8 --set "night.lora_name=${row%:*}.safetensors" --no-cache --quiet --out "$folder/lora" 2>"$folder/log") &&
+        "$build/tests/judge/judge" "$drawn" "a red circle above a blue square on a ${row#*:} background" >>"$folder/log"; verdict "${row%:*}_over_q8_0" $?
+done
 
 # ---- the same bytes
 . tests/models/single_model.sh

@@ -27,6 +27,8 @@ shows lora "$two on a black background"
 shows turbo "$two"
 shows lora-stack "$two on a black background"
 shows embedding "a purple star above a blue square"
+draw embedding --set 'prompt=a embedding:jewel' --over seed=1,2,3,4,5,6,7,8,9,10 # docs/models/shapes.md has a hundred
+"$judge" --list <(sed 's/$/\ta purple star/' <<<"$drawn") --at-least 9 >>"$work/log"; verdict embedding_nine_of_ten $?
 shows merge "$two"
 shows merge "$two on a black background" --set ratio=0
 # a few words become a caption, and the picture shows what that says
@@ -50,7 +52,7 @@ overlaps() { # PICTURE WITH AT_LEAST: intersection over union of their things
 }
 shows controlnet "a red star above a green ring on a black background"
 overlaps "$drawn" workflows/pictures/shapes.png 0.7; verdict controlnet_follows_the_edges $?
-draw controlnet --set strength=0 --set "prompt=$two"
+draw controlnet --set strength=0 --set cfg=4 --set "prompt=$two" # as txt2img
 unsteered=$(pixels "$drawn")
 draw txt2img
 same controlnet_strength_0_is_without "$unsteered" "$(pixels "$drawn")"
@@ -104,7 +106,7 @@ alone=$(pixels "$drawn")
 shows sdxl-base-refiner "$two"
 draw sdxl-base-refiner --set handover=20 # the refiner has no step left
 same base_alone_is_the_base "$(pixels "$drawn")" "$alone"
-draw sdxl-controlnet --set strength=0 --set "prompt=$two"
+draw sdxl-controlnet --set strength=0 --set cfg=4 --set "prompt=$two" # as sdxl
 same sdxl_controlnet_strength_0_is_without "$(pixels "$drawn")" "$alone"
 shows sdxl-controlnet "a red star above a green ring on a black background"
 overlaps "$drawn" workflows/pictures/shapes.png 0.55; verdict sdxl_controlnet_follows_the_edges $?
