@@ -187,8 +187,17 @@ static kiln_status add_lines(values *v, const char *path, error *e)
     return status;
 }
 
-/* `in/x*.png`, but not a text with a star in it. */
-static int is_glob(const char *text) { return strchr(text, '*') && (strchr(text, '/') || strchr(text, '.')); }
+/* `in/x*.png`, but not a text with a star in it. With ? and [...] alone, which texts have too, there has to be such a
+ * file. */
+static int is_glob(const char *text)
+{
+    if (!strchr(text, '/') && !strchr(text, '.')) return 0;
+    if (strchr(text, '*')) return 1;
+    glob_t found = {0};
+    int some = strpbrk(text, "?[") && !file_exists(text) && glob(text, 0, NULL, &found) == 0;
+    if (some) globfree(&found);
+    return some;
+}
 
 /* The files of that pattern, sorted, folders left out. */
 static kiln_status add_files(values *v, const char *pattern, error *e)

@@ -302,6 +302,13 @@ static void check_param(checker *k, graph_node *g, const doc_input *in, uint32_t
     const char *alias = take_alias(k, g, p, (doc_input *)(size_t)in); /* the document is the checker's */
     take_aliases_in_text(k, g, p, (doc_input *)(size_t)in);
     const char *here = named_from_here(k, p, in);
+    if (p->type == KILN_P_FILE && in->here && !here && strncmp(in->text, "../", 3) == 0) {
+        document_fault(k->doc, in->value_at, g->doc,
+                       "input '%s': no file '%.200s', seen from the current folder; in the folders that are searched "
+                       "'..' leads nowhere",
+                       in->name, in->text);
+        return;
+    }
     param_value v = param_written(here ? here : in->text, in->quoted);
     kiln_status status = param_put(p, &v, &names, &k->doc->memory, g->params, &why);
     if (status == KILN_ERR_NOMEM) k->doc->failed = 1;
