@@ -75,7 +75,10 @@ static void put_letter(python_made *to, int32_t code, char quote, int ascii)
     else if (is_printable(code) && !(ascii && code > 126))
         n = code_point_put(code, text);
     else
-        n = (size_t)snprintf(text, sizeof text, code < 0x100 ? "\\x%02x" : code < 0x10000 ? "\\u%04x" : "\\U%08x",
+        n = (size_t)snprintf(text, sizeof text,
+                             code < 0x100     ? "\\x%02x"
+                             : code < 0x10000 ? "\\u%04x"
+                                              : "\\U%08x",
                              (unsigned)code);
     python_put(to, text, n);
 }
@@ -113,7 +116,7 @@ void python_repr(python_made *to, const python_value *v, int ascii)
 
 typedef struct {
     int32_t fill;
-    char align, sign, grouping, type; /* 0: not given */
+    char align, sign, grouping, type;           /* 0: not given */
     int no_negative_zero, alternate, precision; /* precision -1: not given */
     size_t width;
 } python_spec;
@@ -192,8 +195,8 @@ typedef struct {
     size_t n_digits;
 } number_text;
 
-/* `n` digits with a separator after each `each` from the right, and zeros before them up to `least` letters; a separator
- * never comes first. How many letters, which are written from the right to end when `out` is given. */
+/* `n` digits with a separator after each `each` from the right, and zeros before them up to `least` letters; a
+ * separator never comes first. How many letters, which are written from the right to end when `out` is given. */
 static size_t group(const number_text *t, size_t each, char separator, size_t least, char *out)
 {
     size_t n = 0, digits = 0;
@@ -253,7 +256,8 @@ static void format_letter(python_made *to, const python_spec *s, int64_t code)
 {
     char letter[4];
     if (s->sign || s->alternate) python_wrong(to, "a sign and '#' go not with 'c'");
-    if (code < 1 || code > 0x10ffff) python_wrong(to, "%lld is no letter's number", (long long)code); /* texts have no NUL */
+    if (code < 1 || code > 0x10ffff)
+        python_wrong(to, "%lld is no letter's number", (long long)code); /* texts have no NUL */
     if (to->why[0]) return;
     if (code >= 0xd800 && code < 0xe000) {
         python_wrong(to, "%lld is half a letter", (long long)code);
@@ -293,8 +297,9 @@ static void shortest_float(double f, int alternate, char *out, size_t capacity)
     if (alternate && e && !strchr(out, '.')) memmove(e + 1, e, strlen(e) + 1), *e = '.';
 }
 
-/* Type g: `precision` digits, with an exponent where that is below -4 or the digits do not reach it. `point`: no type, and
- * a digit stands behind the point. Not printf's %#g, which in glibc loses zeros of what is rounded up to a power of ten. */
+/* Type g: `precision` digits, with an exponent where that is below -4 or the digits do not reach it. `point`: no type,
+ * and a digit stands behind the point. Not printf's %#g, which in glibc loses zeros of what is rounded up to a power of
+ * ten. */
 static void general_float(double f, int precision, int point, int alternate, char *out, size_t capacity)
 {
     if (precision == 0) precision = 1;
@@ -323,7 +328,8 @@ static void format_float(python_made *to, const python_spec *s, double f)
     }
     if (!isfinite(shown)) {
         snprintf(text, capacity, "%s", isnan(shown) ? "nan" : "inf");
-        for (char *at = text; *at && type && isupper((unsigned char)type); at++) *at = (char)toupper((unsigned char)*at);
+        for (char *at = text; *at && type && isupper((unsigned char)type); at++)
+            *at = (char)toupper((unsigned char)*at);
     } else if (!type && s->precision < 0) {
         shortest_float(size, s->alternate, text, capacity);
     } else if (general) {
@@ -368,7 +374,8 @@ void python_format(python_made *to, const python_value *v, const char *spec, siz
     int is_text = v->kind == PYTHON_TEXT;
     read_spec(to, &s, is_text, spec, spec + n);
     const char *types = is_text ? "s" : v->kind == PYTHON_FLOAT ? "eEfFgGn%" : "bcdoxXneEfFgG%";
-    if (s.type && !strchr(types, s.type)) python_wrong(to, "a value of type %s has no format '%c'", kind_name[v->kind], s.type);
+    if (s.type && !strchr(types, s.type))
+        python_wrong(to, "a value of type %s has no format '%c'", kind_name[v->kind], s.type);
     if (to->why[0]) return;
     if (is_text)
         format_text(to, &s, v);

@@ -1,5 +1,5 @@
-/* python_format.h - one value as Python's format(value, spec) writes it, for whole numbers of 64 bits, floats, truth values
- * and texts. */
+/* python_format.h - one value as Python's format(value, spec) writes it, for whole numbers of 64 bits, floats, truth
+ * values and texts. */
 #ifndef KILN_PRIMITIVE_PYTHON_FORMAT_H
 #define KILN_PRIMITIVE_PYTHON_FORMAT_H
 

@@ -1,6 +1,7 @@
 /* string_format.c - StringFormat: Python's str.format over the values that are wired to a, b, c ... z.
  *
- *     "{a}:{b:>5}, {c!r:.{d}f} {{}}"      field, conversion, specification (python_format.h), fields within one; {{ is a {
+ *     "{a}:{b:>5}, {c!r:.{d}f} {{}}"      field, conversion, specification (python_format.h), fields within one; {{ is
+ * a {
  *
  * Of what can stand behind a name only the number of a letter does, {a[0]}: values have no attributes here.
  */
