@@ -95,6 +95,10 @@ static kiln_status take_header(sweep *s, const sweep_source *from, values *v, si
     if (!name) return no_memory(e);
     if (n > SWEEP_NAMES_MAX)
         return error_set(e, KILN_ERR_INVALID, "%s:1: %zu names; at most %d are allowed", v->what, n, SWEEP_NAMES_MAX);
+    if (n == 1 && strchr(v->value[0], ';'))
+        return error_set(e, KILN_ERR_INVALID,
+                         "%s:1: names are separated by ';'; kiln's CSV has ',' between them, as in prompt,seed",
+                         v->what);
     for (size_t i = 0; i < n; i++) {
         name[i] = v->value[i];
         if (!name[i][0])

@@ -51,6 +51,11 @@ expect some_letters 0 "2 rows" rows 'image=in/[pq]1.png'
 expect a_file_with_brackets 0 "image=in/odd[1].png" rows 'image=in/odd[1].png'
 expect a_pattern_of_no_file 2 "no file 'in/z?.png'" rows 'image=in/z?.png'
 sed 's/^nodes/params: {name: x}\nnodes/; s/\[empty, 0\]/&, filename_prefix: "${name}"/' flow.yaml >named.yaml
+expect a_folder 2 "input 'image': 'in' is a folder; name a file in it, or run once for each: --over 'image=in/*.png'" "$kiln" check load.yaml --set image=in
+mkdir store && ln -s "$KILN_ROOT/workflows/models/shapes-sd1" store/one && ln -s "$KILN_ROOT/workflows/models/shapes-sd1" store/two
+expect folders_that_are_models 0 "2 rows" "$kiln" run round.yaml --no-cache --dry-run --set steps=1 --over 'ckpt_name=./store/*'
+printf 'width;height\n8;16\n' >semicolons.csv
+expect semicolons 2 "semicolons.csv:1: names are separated by ';'" "$kiln" run flow.yaml --dry-run --over-file semicolons.csv
 expect a_question_is_a_text 0 "name=who. a [b]?" "$kiln" run named.yaml --no-cache --dry-run --over 'name=who. a [b]?'
 
 # ---- pipes
