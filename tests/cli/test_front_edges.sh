@@ -44,6 +44,7 @@ expect a_setting_of_no_input 2 "error: --set widht: no parameter" "$kiln" check 
 expect above_the_current_folder 2 "no file '../gone.png', seen from the current folder" "$kiln" check load.yaml --set image=../gone.png
 
 # ---- patterns
+mkdir store
 "$kiln" run flow.yaml --no-cache -q --out in && mv in/*.png in/p1.png && cp in/p1.png in/p2.png && cp in/p1.png in/q1.png && cp in/p1.png 'in/odd[1].png'
 rows() { "$kiln" run load.yaml --no-cache --dry-run --over "$@"; }
 expect one_letter 0 "2 rows" rows 'image=in/p?.png'
@@ -51,8 +52,12 @@ expect some_letters 0 "2 rows" rows 'image=in/[pq]1.png'
 expect a_file_with_brackets 0 "image=in/odd[1].png" rows 'image=in/odd[1].png'
 expect a_pattern_of_no_file 2 "no file 'in/z?.png'" rows 'image=in/z?.png'
 sed 's/^nodes/params: {name: x}\nnodes/; s/\[empty, 0\]/&, filename_prefix: "${name}"/' flow.yaml >named.yaml
-expect a_folder 2 "input 'image': 'in' is a folder; name a file in it, or run once for each: --over 'image=in/*.png'" "$kiln" check load.yaml --set image=in
-mkdir store && ln -s "$KILN_ROOT/workflows/models/shapes-sd1" store/one && ln -s "$KILN_ROOT/workflows/models/shapes-sd1" store/two
+mkdir other && cp load.yaml other/
+expect a_folder 2 "input 'image': 'in' is a folder; name a file in it, or run once for each: --over 'image=in/*.png'" "$kiln" check other/load.yaml --set image=in
+expect a_folder_that_is_found 2 "/in: is a folder; name a picture in it" "$kiln" check load.yaml --set "image=$work/in"
+echo text >none.png
+expect a_picture_that_is_none 2 "node 'load' (LoadImage): $work/none.png: not a PNG, JPEG, WebP or AVIF file" "$kiln" check load.yaml --set image=none.png
+ln -s "$KILN_ROOT/workflows/models/shapes-sd1" store/one && ln -s "$KILN_ROOT/workflows/models/shapes-sd1" store/two
 expect folders_that_are_models 0 "2 rows" "$kiln" run round.yaml --no-cache --dry-run --set steps=1 --over 'ckpt_name=./store/*'
 printf 'width;height\n8;16\n' >semicolons.csv
 expect semicolons 2 "semicolons.csv:1: names are separated by ';'" "$kiln" run flow.yaml --dry-run --over-file semicolons.csv
