@@ -97,8 +97,8 @@ static kiln_status take_header(sweep *s, const sweep_source *from, values *v, si
         return error_set(e, KILN_ERR_INVALID, "%s:1: %zu names; at most %d are allowed", v->what, n, SWEEP_NAMES_MAX);
     if (n == 1 && strchr(v->value[0], ';'))
         return error_set(e, KILN_ERR_INVALID,
-                         "%s:1: names are separated by ';'; kiln's CSV has ',' between them, as in prompt,seed",
-                         v->what);
+                         "%s:1: '%.200s': names are separated by ';'; in kiln's CSV a ',' stands between them", v->what,
+                         v->value[0]);
     for (size_t i = 0; i < n; i++) {
         name[i] = v->value[i];
         if (!name[i][0])

@@ -60,7 +60,7 @@ expect a_picture_that_is_none 2 "node 'load' (LoadImage): $work/none.png: not a 
 ln -s "$KILN_ROOT/workflows/models/shapes-sd1" store/one && ln -s "$KILN_ROOT/workflows/models/shapes-sd1" store/two
 expect folders_that_are_models 0 "2 rows" "$kiln" run round.yaml --no-cache --dry-run --set steps=1 --over 'ckpt_name=./store/*'
 printf 'width;height\n8;16\n' >semicolons.csv
-expect semicolons 2 "semicolons.csv:1: names are separated by ';'" "$kiln" run flow.yaml --dry-run --over-file semicolons.csv
+expect semicolons 2 "semicolons.csv:1: 'width;height': names are separated by ';'" "$kiln" run flow.yaml --dry-run --over-file semicolons.csv
 expect a_question_is_a_text 0 "name=who. a [b]?" "$kiln" run named.yaml --no-cache --dry-run --over 'name=who. a [b]?'
 
 # ---- pipes
