@@ -169,6 +169,29 @@ kiln_status file_read_stream(const char *path, size_t limit, char **data, size_t
     return status;
 }
 
+int file_descriptor_of(const char *path)
+{
+    int fd = -1, end = 0;
+    if (sscanf(path, "/dev/fd/%d%n", &fd, &end) != 1 || path[end])
+        if (sscanf(path, "/proc/self/fd/%d%n", &fd, &end) != 1 || path[end]) return -1;
+    return fd;
+}
+
+int file_keep_pipe(int fd)
+{
+    char bytes[1 << 14];
+    int to = memfd_create("input", MFD_CLOEXEC), whole = to >= 0;
+    for (ssize_t n; whole && (n = read(fd, bytes, sizeof bytes)) != 0;) {
+        if (n < 0 && errno == EINTR) continue;
+        whole = n > 0;
+        for (ssize_t done = 0, wrote; whole && done < n; done += wrote)
+            whole = (wrote = write(to, bytes + done, (size_t)(n - done))) > 0;
+    }
+    whole = whole && dup2(to, fd) >= 0;
+    if (to >= 0) close(to);
+    return whole;
+}
+
 static int write_all(int fd, const void *data, size_t size)
 {
     const char *p = data;

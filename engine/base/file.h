@@ -43,6 +43,11 @@ kiln_status file_map_read(const file_map *m, size_t at, size_t bytes, void *dst,
 kiln_status file_read(const char *path, size_t limit, char **data, size_t *size, error *e);
 /* The same of "-" (standard input), a pipe or a terminal too, which are read to their end. */
 kiln_status file_read_stream(const char *path, size_t limit, char **data, size_t *size, error *e);
+/* "/dev/fd/63", as a shell's <(...) is called: 63; else -1. */
+int file_descriptor_of(const char *path);
+/* Puts a pipe's whole content into memory and under its descriptor, so that its name can be read again. 0: it cannot.
+ */
+int file_keep_pipe(int fd);
 /* Writes path.tmpXXXXXX, syncs it, renames it to path and syncs the folder. Leaves no file on failure. */
 kiln_status file_write_whole(const char *path, const void *data, size_t size, error *e);
 /* mkdir -p with mode 0777 & ~umask. */

@@ -72,7 +72,7 @@ static int is_sound(const kiln_value *found)
     return sound;
 }
 
-static int summary(kiln_weights *w, const char *path, const arguments *a, error *e)
+static int summary(kiln_weights *w, const char *path, const char *shown, const arguments *a, error *e)
 {
     int status;
     catalog *c = open_catalog("inspect", a, &status);
@@ -85,7 +85,7 @@ static int summary(kiln_weights *w, const char *path, const arguments *a, error 
     status = found && is_sound(found) ? EXIT_DONE : EXIT_BAD_INPUT;
     if (found && !value_api.count(value_api.map_get(found, "parts")))
         error_set(e, KILN_ERR_UNSUPPORTED,
-                  "%s: no loaded plugin knows any part of it; `kiln plugins` lists what is loaded", path);
+                  "%s: no loaded plugin knows any part of it; `kiln plugins` lists what is loaded", shown);
     value_unref(found);
     catalog_close(c);
     return status;
@@ -135,19 +135,19 @@ static int spool(const char *path, error *e)
     return -1;
 }
 
-static int inspect(const arguments *a, const char *path, error *e)
+static int inspect(const arguments *a, const char *path, const char *shown, error *e)
 {
     int status = EXIT_BAD_INPUT;
     if (picture_text_is_picture(path))
         return error_set(e, KILN_ERR_INVALID, "%s: this is a picture; `kiln params %s` shows the workflow it carries",
-                         path, path),
+                         shown, shown),
                status;
     kiln_weights *w = weights_open(path, e);
     if (!w) return status;
     if (argument(a, "--tensors"))
         list_tensors(w), status = EXIT_DONE;
     else
-        status = summary(w, path, a, e);
+        status = summary(w, path, shown, a, e);
     if (e->status == KILN_OK && argument(a, "--finite")) scan_all(w, e);
     const char *identity = e->status == KILN_OK && argument(a, "--identity") ? weights_identity(w, e) : NULL;
     if (identity) print_text(stdout, "identity %s\n", identity);
@@ -170,10 +170,11 @@ int cmd_inspect(int argc, char **argv)
     char spooled[40];
     int fd = spool(a.operand[0], &e), status = EXIT_BAD_INPUT;
     snprintf(spooled, sizeof spooled, "/proc/self/fd/%d", fd);
-    if (e.status == KILN_OK) status = inspect(&a, fd < 0 ? a.operand[0] : spooled, &e);
+    if (e.status == KILN_OK) status = inspect(&a, fd < 0 ? a.operand[0] : spooled, a.operand[0], &e);
     if (fd >= 0) close(fd);
     if (e.status == KILN_OK) return status;
-    print_text(stderr, "kiln: error: %s\n", e.message);
+    size_t own = fd >= 0 && strncmp(e.message, spooled, strlen(spooled)) == 0 ? strlen(spooled) : 0;
+    print_text(stderr, "kiln: error: %s%s\n", own ? a.operand[0] : "", e.message + own);
     print_remedy(a.operand[0], &e);
     return status;
 }

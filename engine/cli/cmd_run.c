@@ -72,7 +72,7 @@ static const option run_options[] = {
     {"--no-sandbox", 0, NULL, "run a picture without", 0},
     {"--node-timeout", 0, "SECONDS",
      "end a node of such a run that gives no sign of life for so long (default: 600; 0: never)", 0},
-    {"--quiet", 'q', NULL, "print nothing but errors and the paths of what was written", 0},
+    {"--quiet", 'q', NULL, "print nothing but errors, warnings and the paths of what was written", 0},
     {"--verbose", 'v', NULL, "print every node and informational messages", 0},
 };
 
@@ -283,7 +283,7 @@ static int run_once(kiln_workflow *w, const kiln_run_options *how, const char *a
     else if (status != KILN_OK && s.failed == 0)
         print_text(stderr, "kiln: error: %s\n", why.text); /* a failing node has been reported when it failed */
     else if (status != KILN_OK)
-        print_text(stderr, "kiln: %llu of %llu nodes failed, %llu were skipped, %llu were finished\n",
+        print_text(stderr, "kiln: %llu of %llu nodes failed, %llu skipped, %llu finished\n",
                    (unsigned long long)s.failed, (unsigned long long)s.nodes, (unsigned long long)s.skipped,
                    (unsigned long long)finished(&s));
     return code;
@@ -530,6 +530,14 @@ static void add_arguments(sandbox_list *l, const arguments *a, const kiln_run_op
     add_written_file(l, argument(a, "--preview"), 1);
 }
 
+/* Lists of folders that come through pipes are read for the sandbox and by the run. */
+static void keep_lists(const arguments *a)
+{
+    const char *models = argument(a, "--models");
+    int fd = models ? file_descriptor_of(models) : -1;
+    if (fd >= 0 && lseek(fd, 0, SEEK_CUR) < 0) file_keep_pipe(fd);
+}
+
 /* The sandbox, if there is to be one. 0: said. */
 static int confine(const arguments *a, const kiln_run_options *how, const kiln_workflow_options *from, int *confined)
 {
@@ -559,7 +567,7 @@ static int confine(const arguments *a, const kiln_run_options *how, const kiln_w
 /* Somebody who did not ask for the sandbox may look for the reason elsewhere. */
 static int say_confined(int confined, int status)
 {
-    if (confined && status != EXIT_DONE && status != EXIT_INTERRUPTED)
+    if (confined && (status == EXIT_RUN_FAILED || status == EXIT_PARTLY))
         print_text(
             stderr,
             "kiln: this picture ran in a sandbox, where it reads models and inputs alone; --no-sandbox lifts it\n");
@@ -588,6 +596,7 @@ static int run(arguments *a, const char *again)
         return EXIT_DONE;
     }
     if (!read_settings(a, with.set, &with.from.n_set) || !begin_preview(a, &shown, &how)) return EXIT_BAD_INPUT;
+    keep_lists(a);
     if (!contain(a, &how, &status)) return status;
     with.from.set = with.set;
     if (!confine(a, &how, &with.from, &confined)) return EXIT_BAD_INPUT;

@@ -13,6 +13,7 @@
 
 typedef struct {
     const char *name;
+    int several;           /* nodes have an input of that name alone */
     const kiln_param *row; /* of `name`, once it is found */
     const char *value;
 } wanted;
@@ -32,6 +33,15 @@ static void keep_row(void *arg, const settable *one)
 {
     wanted *w = arg;
     if (!w->value && strcmp(one->name, w->name) == 0) w->row = one->row, w->value = one->value;
+}
+
+/* NODE.INPUT of which only INPUT was typed. */
+static void keep_bare_row(void *arg, const settable *one)
+{
+    wanted *w = arg;
+    const char *dot = strrchr(one->name, '.');
+    if (!dot || strcmp(dot + 1, w->name) != 0) return;
+    w->row = w->several++ ? NULL : one->row;
 }
 
 static void put_value(void *arg, const char *text) { (void)arg, (void)print_text(stdout, "%s\n", text); }
@@ -82,6 +92,7 @@ int complete_settings(const arguments *a, const char *file, const char *name)
     wanted w = {.name = name};
     settable_params(job_workflow(j), name ? keep_row : put_name, &w);
     settable_inputs(job_workflow(j), name ? keep_row : put_name, &w);
+    if (name && !w.value) settable_inputs(job_workflow(j), keep_bare_row, &w);
     if (name) put_values(a, &w, file);
     job_close(j);
     return EXIT_DONE;

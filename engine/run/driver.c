@@ -46,6 +46,13 @@ static void add_nodes(run_summary *to, const run_summary *s)
     to->total += s->total, to->outputs_done += s->outputs_done, to->cancelled |= s->cancelled;
 }
 
+/* -o FILE: a name that its node refuses is found before anything is computed, and by --dry-run and --explain too. */
+static kiln_status check_name(driver *d, error *e)
+{
+    execution x = {.machine = &d->machine, .batch = &d->batch, .log = &d->log, .setting = d->setting};
+    return execute_check_name(&x, e);
+}
+
 /* A sweep: KILN_OK when the rows ran, whatever became of them; a single run: its first failure. */
 static kiln_status execute(driver *d, error *e)
 {
@@ -80,11 +87,22 @@ static kiln_status apply_policy(driver *d, error *e)
 
 /* ---- batches ---- */
 
+static void say_head(driver *d)
+{
+    if (d->setting->mode == JOB_EXPLAIN && !d->setting->json) explain_head();
+    if (d->setting->mode != JOB_DRY_RUN) return;
+    if (d->sum->before && !d->setting->json)
+        print_text(stdout, "%zu of %zu rows were done before (%s)\n", d->sum->before, d->sum->rows,
+                   d->wanted->manifest ? d->wanted->manifest : "the manifest in --out");
+    dry_run_head(&d->dry, d->rows.n_todo);
+}
+
 /* Reading a single run's files for their keys can take minutes, in which a signal still ends the process. */
 static kiln_status run_batch(driver *d, const uint32_t *todo, size_t n, error *e)
 {
     kiln_status status = batch_open(&d->batch, &d->rows, todo, n, &d->machine, e);
     if (d->setting->mode == JOB_RUN && d->setting->signals) interrupt_watch();
+    if (status == KILN_OK && d->setting->file && (status = check_name(d, e)) == KILN_OK) say_head(d);
     if (status == KILN_OK) status = apply_policy(d, e);
     batch_close(&d->batch);
     return status;
@@ -140,16 +158,6 @@ static kiln_status prepare_sweep(driver *d, error *e)
 
 /* ---- the whole ---- */
 
-static void say_head(driver *d)
-{
-    if (d->setting->mode == JOB_EXPLAIN && !d->setting->json) explain_head();
-    if (d->setting->mode != JOB_DRY_RUN) return;
-    if (d->sum->before && !d->setting->json)
-        print_text(stdout, "%zu of %zu rows were done before (%s)\n", d->sum->before, d->sum->rows,
-                   d->wanted->manifest ? d->wanted->manifest : "the manifest in --out");
-    dry_run_head(&d->dry, d->rows.n_todo);
-}
-
 static kiln_status drive(driver *d, error *e)
 {
     int is_sweep = d->wanted != NULL;
@@ -157,7 +165,7 @@ static kiln_status drive(driver *d, error *e)
     if (d->job->first.doc.n_fault) TRY(take_first_row(d, e));
     if (d->setting->skip_existing) d->rows.skip_in = d->out;
     d->dry = (dry_run){.machine = &d->machine, .batch = &d->batch, .is_sweep = is_sweep, .json = d->setting->json};
-    if (!is_sweep) say_head(d); /* keys can take a while */
+    if (!is_sweep && !d->setting->file) say_head(d); /* keys can take a while */
     TRY(machine_open(&d->machine, d->job, d->setting, e));
     if (is_sweep) TRY(prepare_sweep(d, e));
     TRY(rows_choose(&d->rows, is_sweep && d->wanted->again ? NULL : d->manifest, d->out, e));

@@ -233,9 +233,10 @@ static kiln_status fetch(void *self, size_t i, kiln_value **out, error *e)
     return KILN_OK;
 }
 
-/* -o FILE: nodes that cannot write such a file say so before the others compute what it is made of. */
-static kiln_status check_named(const execution *x, error *e)
+kiln_status execute_check_name(execution *x, error *e)
 {
+    output_folder output = {.path = x->log->out, .file = x->setting->file};
+    x->env = environment(x, &output);
     for (size_t i = 0; x->setting->file && i < x->batch->merged.all.n; i++) {
         const graph_node *g = batch_node(x->batch, i);
         const ctx_checking how = {.params = g->params, .wanted = g->used, .env = &x->env};
@@ -248,7 +249,6 @@ kiln_status execute_batch(execution *x, run_summary *summary, error *e)
 {
     output_folder output = {.path = x->log->out, .file = x->setting->file};
     x->env = environment(x, &output);
-    TRY(check_named(x, e));
     run_hooks hooks = {.self = x,
                        .call = call,
                        .event = on_event,

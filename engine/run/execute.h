@@ -17,6 +17,8 @@ typedef struct {
     call_environment env;
 } execution;
 
+/* Outputs that cannot write a file of the name that -o gives say so. */
+kiln_status execute_check_name(execution *x, error *e);
 /* The first failure's status, its message in e; it has been reported to the user. */
 kiln_status execute_batch(execution *x, run_summary *summary, error *e);
 

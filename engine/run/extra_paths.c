@@ -89,8 +89,9 @@ kiln_status extra_paths_add(const char *path, arena *a, file_root *list, size_t 
     size_t size;
     yaml_node *root = NULL;
     paths p = {path, a, list, n, e};
-    const char *slash = strrchr(path, '/'), *here = slash ? arena_strndup(a, path, (size_t)(slash - path) + 1) : ".";
-    TRY(file_read(path, BYTES_MAX, &data, &size, e));
+    const char *slash = strncmp(path, "/dev/", 5) == 0 ? NULL : strrchr(path, '/'); /* of a pipe: the current folder */
+    const char *here = slash ? arena_strndup(a, path, (size_t)(slash - path) + 1) : ".";
+    TRY(file_read_stream(path, BYTES_MAX, &data, &size, e));
     kiln_status status = here ? yaml_tree_read(a, path, 0, data, size, &root, e) : no_memory(&p);
     if (status == KILN_OK && root->kind != YAML_MAP)
         status = fault(&p, root, "it is a map of sections, as ComfyUI's extra_model_paths.yaml");

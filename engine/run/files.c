@@ -23,10 +23,20 @@ static void add_root(file_root *list, size_t *n, const char *path)
     if (path && *n < FILE_ROOTS_MAX && folder_exists(path)) list[(*n)++] = (file_root){.path = path};
 }
 
-static int is_yaml(const char *path)
+static int is_pipe(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode));
+}
+
+/* An extra_model_paths.yaml by its name, or whatever comes through a shell's <(...). */
+static int is_listing(const char *path)
 {
     size_t n = strlen(path);
-    return (n > 5 && strcasecmp(path + n - 5, ".yaml") == 0) || (n > 4 && strcasecmp(path + n - 4, ".yml") == 0);
+    if (is_pipe(path)) return 1;
+    int named = file_descriptor_of(path) >= 0 || (n > 5 && strcasecmp(path + n - 5, ".yaml") == 0) ||
+                (n > 4 && strcasecmp(path + n - 4, ".yml") == 0);
+    return named && file_exists(path);
 }
 
 /* Folders that somebody named have to be there. */
@@ -36,7 +46,7 @@ static kiln_status add_list(arena *a, file_root *list, size_t *n, const char *pa
         size_t length = strcspn(paths, ":");
         const char *path = arena_strndup(a, paths, length);
         if (!path) return error_set(e, KILN_ERR_NOMEM, "out of memory");
-        int listed = length && is_yaml(path) && file_exists(path);
+        int listed = length && is_listing(path);
         if (listed) TRY(extra_paths_add(path, a, list, n, e));
         if (length && !listed && !folder_exists(path))
             return error_set(e, KILN_ERR_INVALID, "%s: %s '%.300s'", where,
@@ -96,12 +106,6 @@ static int leaves_root(const char *name)
         p += n + (p[n] == '/');
     }
     return 0;
-}
-
-static int is_pipe(const char *path)
-{
-    struct stat st;
-    return stat(path, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode));
 }
 
 static int exists(const char *path) { return path && (file_exists(path) || folder_exists(path)); }
@@ -220,12 +224,26 @@ void file_roots_list(const file_roots *r, arena *a, file_seen_fn fn, void *arg)
 typedef struct {
     const char *name[NAMES_MAX];
     size_t n;
+    arena *a;
+    int no_pipelines; /* a whole pipeline's folder cannot be meant */
 } names_found;
+
+/* Kinds of files that are taken out of a pipeline's folder as well, or are one. */
+static int may_be_pipeline(const char *kind)
+{
+    static const char *const kinds[] = {"checkpoints", "diffusers", "diffusion_models", "unet", "text_encoders",
+                                        "clip",        "vae"};
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if (strcmp(kind, kinds[i]) == 0) return 1;
+    return 0;
+}
 
 static void keep_name(void *arg, const char *kind, const char *name, const char *path)
 {
     names_found *f = arg;
-    (void)kind, (void)path;
+    const char *index = f->no_pipelines ? join(f->a, path, "model_index.json") : NULL;
+    (void)kind;
+    if (index && file_exists(index)) return;
     for (size_t i = 0; i < f->n; i++)
         if (strcmp(f->name[i], name) == 0) return;
     if (f->n < NAMES_MAX) f->name[f->n++] = name;
@@ -236,6 +254,7 @@ static void find_names(arena *a, const file_root *root, size_t n_root, const cha
     const char *folder[KIND_NAMES];
     size_t n_folder = kind_names(kind, folder);
     int is_input = strcmp(kind, "input") == 0, texts = strcmp(kind, "wildcards") == 0;
+    found->a = a, found->no_pipelines = !may_be_pipeline(kind);
     for (size_t i = 0; i < n_root; i++) {
         listing l = {.a = a, .fn = keep_name, .arg = found, .all = is_input || texts};
         for (size_t k = 0; k < n_folder && !root[i].kind; k++)

@@ -292,7 +292,7 @@ job *job_open(const job_source *from, size_t *faults, error *e)
         return NULL;
     }
     int by_row = from->over || (from->rows && j->first.doc.matrix);
-    (by_row ? document_print_warnings : document_print_faults)(&j->first.doc, line_of_first, j);
+    if (!by_row) document_print_faults(&j->first.doc, line_of_first, j); /* of rows: row_faults.h */
     *faults = by_row ? 0 : j->first.doc.n_fault;
     return j;
 }

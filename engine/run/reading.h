@@ -30,6 +30,7 @@ struct job {
     int keeps_catalog; /* it is another's */
     int unchecked;     /* job_source's    */
     int thorough;      /* job_source's    */
+    int rows_warned;   /* warnings of a sweep's rows have been said */
     uint64_t entropy;  /* of seeds that are `random` (random_seed.h); 0: not drawn yet */
     str drawn;         /* "seed=123": the settings that they stand for, of the first reading that had some */
     arena memory;

@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -113,7 +114,10 @@ static void clear_bar(report *r)
 static size_t columns(void)
 {
     struct winsize size;
-    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 20 ? size.ws_col : 80;
+    const char *wanted = getenv("COLUMNS");
+    uint64_t n = 0;
+    if (wanted && str_to_u64(wanted, strlen(wanted), &n) && n >= 10 && n < 10000) return (size_t)n;
+    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 10 ? size.ws_col : 80;
 }
 
 /* "about 3 min left" of a sweep, from the rows finished so far. */
@@ -129,19 +133,6 @@ static void rows_left(const report *r, char text[48])
         snprintf(text, 48, ", %.0f min left", seconds / 60);
     else
         snprintf(text, 48, ", %.1f h left", seconds / 3600);
-}
-
-static int row_line(const report *r, size_t node, uint64_t done, uint64_t total, const char *what, char *line,
-                    size_t capacity)
-{
-    char cells[BAR_CELLS + 1], left[48];
-    size_t filled = r->rows_done * BAR_CELLS / r->rows.total, part = r->rows.part_of[node];
-    for (size_t i = 0; i < BAR_CELLS; i++) cells[i] = i < filled ? '#' : '.';
-    cells[BAR_CELLS] = '\0';
-    rows_left(r, left);
-    return snprintf(line, capacity, "%s %zu/%zu rows%s; row %zu (%.120s): %.60s %s %llu/%llu", cells, r->rows_done,
-                    r->rows.total, left, r->rows.number[part], r->rows.label[part], name_of(r, node), what,
-                    (unsigned long long)done, (unsigned long long)total);
 }
 
 /* "2.1 it/s, 8 s left" from what this node has done so far; "" while that is nothing. */
@@ -180,12 +171,38 @@ static void node_line(const report *r, size_t node, uint64_t done, uint64_t tota
     }
 }
 
+/* The longest form that fits, as of node_line; the time left is the sweep's. */
+static void row_line(const report *r, size_t node, uint64_t done, uint64_t total, const char *what, size_t width,
+                     char *line, size_t capacity)
+{
+    char cells[BAR_CELLS + 1], left[48], rate[64], of[48], rows[64];
+    size_t filled = r->rows_done * BAR_CELLS / r->rows.total, part = r->rows.part_of[node], row = r->rows.number[part];
+    for (size_t i = 0; i < BAR_CELLS; i++) cells[i] = i < filled ? '#' : '.';
+    cells[BAR_CELLS] = '\0';
+    rows_left(r, left);
+    pace(clock_seconds() - r->node_start[node], done, total, rate);
+    rate[strcspn(rate, ",")] = '\0';
+    const char *comma = rate[0] ? ", " : "";
+    snprintf(rows, sizeof rows, "%zu/%zu rows", r->rows_done, r->rows.total);
+    snprintf(of, sizeof of, "%llu/%llu", (unsigned long long)done, (unsigned long long)total);
+    for (int form = 0; form < 5; form++) {
+        int n = form == 0   ? snprintf(line, capacity, "%s %s%s; row %zu (%.120s): %.60s %s %s%s%s", cells, rows, left,
+                                       row, r->rows.label[part], name_of(r, node), what, of, comma, rate)
+                : form == 1 ? snprintf(line, capacity, "%s%s; row %zu: %.60s %s%s%s", rows, left, row, name_of(r, node),
+                                       of, comma, rate)
+                : form == 2 ? snprintf(line, capacity, "%s%s; %s%s%s", rows, left, of, comma, rate)
+                : form == 3 ? snprintf(line, capacity, "%s%s", rows, left)
+                            : snprintf(line, capacity, "%s", rows);
+        if (n >= 0 && (size_t)n <= width) return;
+    }
+}
+
 static void draw_bar(report *r, size_t node, uint64_t done, uint64_t total, const char *what)
 {
     char line[512], shown[512];
     size_t width = columns() - 1;
     if (r->rows.total)
-        row_line(r, node, done, total, what, line, sizeof line);
+        row_line(r, node, done, total, what, width, line, sizeof line);
     else
         node_line(r, node, done, total, what, width, line, sizeof line);
     text_escape(shown, width < sizeof shown ? width + 1 : sizeof shown, line, strlen(line));

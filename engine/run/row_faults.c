@@ -32,7 +32,7 @@ void row_faults_show(row_faults *shown, const open_row *row)
     for (const fault *f = doc->faults; f; f = f->next) {
         char text[2000], at[300] = "";
         int any_row = is_of_the_file(shown->file, f);
-        if (f->warning && any_row) continue;
+        if (f->warning && shown->job->rows_warned) continue;
         if (f->at.line) snprintf(at, sizeof at, "%.250s:%u:%u: ", document_file(doc, f->at), f->at.line, f->at.column);
         snprintf(text, sizeof text, "%s%s: %s", at, f->warning ? "warning" : "error", f->text);
         if (was_shown(shown, text)) continue;

@@ -9,7 +9,7 @@ enum { FAULTS_SHOWN = 100 };
 
 typedef struct {
     const job *job;
-    const document *file; /* the first reading: its faults are no single row's, its warnings have been printed */
+    const document *file; /* the first reading: what it has too is no single row's */
     digest seen[FAULTS_SHOWN];
     size_t n, more;
 } row_faults;

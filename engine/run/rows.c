@@ -220,6 +220,7 @@ kiln_status rows_check(row_set *r, const key_setting *keys, error *e)
     for (size_t i = 0; i < r->plan.n_row && status == KILN_OK; i++)
         status = interrupt_asked(NULL) ? error_set(e, KILN_CANCELLED, "cancelled") : scan_row(r, &s, i, e);
     row_faults_end(&s.shown);
+    r->job->rows_warned = 1;
     if (status == KILN_OK && keys) rank_prefixes(r, s.prefix, s.n_prefix);
     if (status == KILN_OK && r->skip_in) status = names_differ(r, e);
     hasher_free(s.hash);

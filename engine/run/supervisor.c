@@ -1,6 +1,7 @@
 /* supervisor.c - see supervisor.h. */
 #include "run/supervisor.h"
 
+#include "base/file.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/print.h"
@@ -72,41 +73,16 @@ typedef struct {
 
 /* ---- what is read once ---- */
 
-/* The whole of a pipe, in memory; -1: it cannot be kept. */
-static int keep_pipe(int from)
-{
-    char bytes[1 << 16];
-    int to = memfd_create("input", MFD_CLOEXEC);
-    for (ssize_t n; to >= 0 && (n = read(from, bytes, sizeof bytes)) != 0;) {
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) break;
-        for (ssize_t done = 0, wrote; done < n; done += wrote)
-            if ((wrote = write(to, bytes + done, (size_t)(n - done))) <= 0) return close(to), -1;
-    }
-    return to;
-}
-
-/* "/dev/fd/63", as a shell's <(...) is called: 63; else -1. */
-static int descriptor_of(const char *path)
-{
-    int fd = -1, end = 0;
-    if (sscanf(path, "/dev/fd/%d%n", &fd, &end) != 1 || path[end])
-        if (sscanf(path, "/proc/self/fd/%d%n", &fd, &end) != 1 || path[end]) return -1;
-    return fd;
-}
-
 static void keep_input(supervisor *s, const char *path)
 {
     struct stat st;
-    int fd = strcmp(path, "-") == 0 ? STDIN_FILENO : descriptor_of(path);
+    int fd = strcmp(path, "-") == 0 ? STDIN_FILENO : file_descriptor_of(path);
     if (fd < 0) {
         if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) s->once = 1;
         return;
     }
     if (lseek(fd, 0, SEEK_CUR) >= 0) return; /* a file */
-    int kept = keep_pipe(fd);
-    if (kept < 0 || dup2(kept, fd) < 0) s->once = 1;
-    if (kept >= 0) close(kept);
+    if (!file_keep_pipe(fd)) s->once = 1;
     if (fd == STDIN_FILENO) s->input = fd;
 }
 

@@ -45,7 +45,7 @@ static kiln_status set_axis(sweep *s, values *v, const char *const *name, size_t
     if (!value) return no_memory(e);
     memcpy(value, v->value, v->n * sizeof *value);
     if (!over) over = &s->axis[s->n_axis++];
-    *over = (sweep_axis){.n_name = n_name, .n = v->n / n_name, .name = name, .value = value};
+    *over = (sweep_axis){.n_name = n_name, .n = v->n / n_name, .name = name, .value = value, .word = "--over"};
     return KILN_OK;
 }
 
@@ -95,6 +95,10 @@ static kiln_status take_header(sweep *s, const sweep_source *from, values *v, si
     if (!name) return no_memory(e);
     if (n > SWEEP_NAMES_MAX)
         return error_set(e, KILN_ERR_INVALID, "%s:1: %zu names; at most %d are allowed", v->what, n, SWEEP_NAMES_MAX);
+    if (n == 1 && strchr(v->value[0], ';'))
+        return error_set(e, KILN_ERR_INVALID,
+                         "%s:1: '%.200s': names are separated by ';'; in kiln's CSV a ',' stands between them", v->what,
+                         v->value[0]);
     for (size_t i = 0; i < n; i++) {
         name[i] = v->value[i];
         if (!name[i][0])
@@ -260,9 +264,12 @@ kiln_status sweep_make(sweep *s, const sweep_source *from, error *e)
     *s = (sweep){0};
     if (from->matrix) TRY(read_matrix(s, from, e));
     size_t matrix_axes = s->n_axis;
-    for (size_t a = 0; a < matrix_axes; a++) s->axis[a].of_file = 1;
+    for (size_t a = 0; a < matrix_axes; a++) s->axis[a].of_file = 1, s->axis[a].word = "`matrix`:";
     TRY(pin_matrix(s, from, e));
-    if (from->over_file) TRY(read_over_file(s, from, e));
+    if (from->over_file) {
+        TRY(read_over_file(s, from, e));
+        s->axis[s->n_axis - 1].word = "--over-file:";
+    }
     for (size_t i = 0; i < from->n_over; i++) TRY(read_over(s, from, from->over[i], matrix_axes, e));
     s->n_row = 1;
     for (size_t a = 0; a < s->n_axis; a++) {
@@ -299,7 +306,8 @@ size_t sweep_settings(const sweep *s, size_t row, set_option *out)
         const sweep_axis *x = &s->axis[a];
         const char **value = x->value + sweep_point(s, row, a) * x->n_name;
         for (size_t k = 0; k < x->n_name; k++)
-            if (value[k]) out[n++] = (set_option){.name = x->name[k], .value = value[k], .here = !x->of_file};
+            if (value[k])
+                out[n++] = (set_option){.name = x->name[k], .value = value[k], .word = x->word, .here = !x->of_file};
     }
     return n;
 }

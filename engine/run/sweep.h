@@ -16,6 +16,7 @@ typedef struct {
     const char *const *name;
     const char **value; /* [n * n_name]; NULL: the point leaves that name alone */
     int of_file;        /* the workflow's `matrix`; else the command line's         */
+    const char *word;   /* what messages call it: "--over"        */
 } sweep_axis;
 
 typedef struct {

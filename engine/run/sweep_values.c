@@ -187,25 +187,42 @@ static kiln_status add_lines(values *v, const char *path, error *e)
     return status;
 }
 
-/* `in/x*.png`, but not a text with a star in it. */
-static int is_glob(const char *text) { return strchr(text, '*') && (strchr(text, '/') || strchr(text, '.')); }
-
-/* The files of that pattern, sorted, folders left out. */
-static kiln_status add_files(values *v, const char *pattern, error *e)
+/* `in/x*.png`, but not a text with a star in it. With ? and [...] alone, which texts have too, there has to be such a
+ * file. */
+static int is_glob(const char *text)
 {
+    if (!strchr(text, '/') && !strchr(text, '.')) return 0;
+    if (strchr(text, '*')) return 1;
     glob_t found = {0};
+    int some = strpbrk(text, "?[") && !file_exists(text) && glob(text, 0, NULL, &found) == 0;
+    if (some) globfree(&found);
+    return some;
+}
+
+static kiln_status add_found(values *v, const glob_t *found, int folders, const char *pattern, error *e)
+{
     kiln_status status = KILN_OK;
-    size_t before = v->n;
-    int none = glob(pattern, GLOB_MARK, NULL, &found);
-    if (none == GLOB_NOSPACE) status = no_memory(e);
-    for (size_t i = 0; !none && i < found.gl_pathc && status == KILN_OK; i++) {
-        const char *path = found.gl_pathv[i];
-        if (path[strlen(path) - 1] == '/') continue;
-        status = utf8_valid(path, strlen(path))
-                     ? values_add(v, arena_strdup(v->memory, path), e)
+    for (size_t i = 0; i < found->gl_pathc && status == KILN_OK; i++) {
+        const char *path = found->gl_pathv[i];
+        size_t n = strlen(path);
+        if ((path[n - 1] == '/') != folders) continue;
+        status = utf8_valid(path, n)
+                     ? values_add(v, arena_strndup(v->memory, path, n - (size_t)folders), e)
                      : error_set(e, KILN_ERR_INVALID, "%s: a file of '%.100s' has a name that is not UTF-8", v->what,
                                  pattern);
     }
+    return status;
+}
+
+/* The files of that pattern, sorted; folders, as some models are, if it is the pattern of nothing else. */
+static kiln_status add_files(values *v, const char *pattern, error *e)
+{
+    glob_t found = {0};
+    size_t before = v->n;
+    int none = glob(pattern, GLOB_MARK, NULL, &found);
+    kiln_status status = none == GLOB_NOSPACE ? no_memory(e) : KILN_OK;
+    for (int folders = 0; !none && folders < 2 && status == KILN_OK && v->n == before; folders++)
+        status = add_found(v, &found, folders, pattern, e);
     globfree(&found);
     if (status == KILN_OK && v->n == before)
         status = error_set(e, KILN_ERR_INVALID,

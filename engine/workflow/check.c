@@ -285,6 +285,26 @@ static const char *name_hint(const char *name)
     return strchr(name, '\\') ? "; write it with '/'" : "";
 }
 
+/* A file that the command line names, seen from the current folder, is not one. 0: there is nothing to add to what the
+ * search says. */
+static int fault_from_here(checker *k, const graph_node *g, const kiln_param *p, const doc_input *in)
+{
+    if (p->type != KILN_P_FILE || !in->here || !in->text[0]) return 0;
+    if (strcmp(p->from ? p->from : "", "input") == 0 && folder_exists(in->text))
+        document_fault(
+            k->doc, in->value_at, g->doc,
+            "input '%s': '%.200s' is a folder; name a file in it, or run once for each: --over '%.60s=%.200s/*.png'",
+            in->name, in->text, in->name, in->text);
+    else if (strncmp(in->text, "../", 3) == 0)
+        document_fault(k->doc, in->value_at, g->doc,
+                       "input '%s': no file '%.200s', seen from the current folder; in the folders that are searched "
+                       "'..' leads nowhere",
+                       in->name, in->text);
+    else
+        return 0;
+    return 1;
+}
+
 static void check_param(checker *k, graph_node *g, const doc_input *in, uint32_t index)
 {
     const kiln_param *p = node_param(g->type, index);
@@ -305,6 +325,7 @@ static void check_param(checker *k, graph_node *g, const doc_input *in, uint32_t
     param_value v = param_written(here ? here : in->text, in->quoted);
     kiln_status status = param_put(p, &v, &names, &k->doc->memory, g->params, &why);
     if (status == KILN_ERR_NOMEM) k->doc->failed = 1;
+    if (status != KILN_OK && fault_from_here(k, g, p, in)) return;
     if (status != KILN_OK) {
         const char *url = p->type == KILN_P_FILE ? url_of(g->doc, in->text) : NULL;
         document_fault(k->doc, in->value_at, g->doc, "input '%s': %s%s%s%.300s%s%.100s%s", in->name, why.message,

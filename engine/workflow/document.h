@@ -116,8 +116,9 @@ typedef struct source_text {
 /* One --set NAME=VALUE: a parameter of the head, NODE.INPUT, or INPUT where one node has it. */
 typedef struct {
     const char *name, *value;
-    int here;  /* as doc_input                                  */
-    int drawn; /* it takes the place of `random` (random_seed.h), and lives only as long as the reading */
+    const char *word; /* what messages call the option; NULL: document.set_word */
+    int here;         /* as doc_input                                           */
+    int drawn;        /* it takes the place of `random` (random_seed.h), and lives only as long as the reading */
 } set_option;
 
 typedef struct {

@@ -82,7 +82,7 @@ static const char *nearest_setting(document *d, const char *name)
     return near ? near : longer_name(name, literal_at, inputs, d);
 }
 
-static doc_node *node_with(document *d, const char *name, const catalog_view *catalog)
+static doc_node *node_with(document *d, const char *word, const char *name, const catalog_view *catalog)
 {
     char list[LIST_TEXT];
     doc_node *first;
@@ -91,11 +91,11 @@ static doc_node *node_with(document *d, const char *name, const catalog_view *ca
     if (n == 1) return first;
     if (n > 1) {
         document_fault(d, d->set_at, NULL, "%s %.200s: %zu nodes have an input of that name: %s%s; name one of them",
-                       d->set_word, name, n, list, n > LISTED ? ", ..." : "");
+                       word, name, n, list, n > LISTED ? ", ..." : "");
         return NULL;
     }
     const char *near = nearest_setting(d, name);
-    document_fault(d, d->set_at, NULL, "%s %.200s: no parameter or input is called that%s%s%s", d->set_word, name,
+    document_fault(d, d->set_at, NULL, "%s %.200s: no parameter or input is called that%s%s%s", word, name,
                    near ? "; did you mean '" : "; `kiln params FILE` lists what can be set", near ? near : "",
                    near ? "'?" : "");
     return NULL;
@@ -104,7 +104,7 @@ static doc_node *node_with(document *d, const char *name, const catalog_view *ca
 /* ---- NODE.INPUT ---- */
 
 /* The one node of that name, else of that title. NULL after a fault. */
-static doc_node *node_named(document *d, const char *set, const char *name)
+static doc_node *node_named(document *d, const char *word, const char *set, const char *name)
 {
     doc_node *found = document_node(d, name);
     char all[200] = "";
@@ -119,10 +119,10 @@ static doc_node *node_named(document *d, const char *set, const char *name)
     if (n == 1) return found;
     const char *near = n ? NULL : nearest_name(name, node_at, d->n_node, d);
     if (n)
-        document_fault(d, d->set_at, NULL, "%s %.200s: %zu nodes have the title '%.100s': %s; name one of them",
-                       d->set_word, set, n, name, all);
+        document_fault(d, d->set_at, NULL, "%s %.200s: %zu nodes have the title '%.100s': %s; name one of them", word,
+                       set, n, name, all);
     else
-        document_fault(d, d->set_at, NULL, "%s %.200s: no node is called '%.200s'%s%s%s", d->set_word, set, name,
+        document_fault(d, d->set_at, NULL, "%s %.200s: no node is called '%.200s'%s%s%s", word, set, name,
                        near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
     return NULL;
 }
@@ -177,21 +177,22 @@ static void set_input(document *d, const set_option *s, const char *raw, const c
                       size_t *n_done)
 {
     const char *dot = end_of_node(d, s->name), *input = dot ? dot + 1 : s->name;
+    const char *word = s->word ? s->word : d->set_word;
     char name[256];
     snprintf(name, sizeof name, "%.*s", dot ? (int)(dot - s->name) : 0, s->name);
-    doc_node *n = dot ? node_named(d, s->name, name) : node_with(d, s->name, catalog);
+    doc_node *n = dot ? node_named(d, word, s->name, name) : node_with(d, word, s->name, catalog);
     if (!n) return;
     for (size_t i = 0; i < *n_done && !s->drawn; i++)
         if (done[i].node == n && strcmp(done[i].input, input) == 0 && strcmp(done[i].name, s->name) != 0) {
             document_fault(d, d->set_at, NULL, "%s %.200s and %.200s are one input; which value? Take one of them away",
-                           d->set_word, done[i].name, s->name);
+                           word, done[i].name, s->name);
             return;
         }
     if (strcmp(input, "filename_prefix") == 0 && s->value && strstr(s->value, "${")) {
         document_fault(d, d->set_at, NULL,
                        "%s %.200s: ${...} stands for a parameter in the file alone; here write %%NODE.INPUT%%, or "
                        "%%NODE.INPUT.stem%% of a file",
-                       d->set_word, s->name);
+                       word, s->name);
         return;
     }
     done[(*n_done)++] = (changed){n, input, s->name};

@@ -46,6 +46,12 @@ static kiln_status load_image_run(const kiln_call *c)
     return status;
 }
 
+/* `kiln check` looks at the first bytes; a run that follows says it itself. */
+static kiln_status load_image_check(const kiln_call *c)
+{
+    return kit_estimating(c) ? KILN_OK : picture_check(c, ((const load_params *)c->params)->image);
+}
+
 const kiln_node node_load_image = {
     KIT_NODE_AT(
         3, "LoadImage", "Load Image", "image",
@@ -53,6 +59,7 @@ const kiln_node node_load_image = {
     KILN_ARRAY(out, load_out),
     KIT_PARAMS(load_params, load_param),
     .run = load_image_run,
+    .check = load_image_check,
 };
 
 const kiln_node node_load_image_output = {
@@ -60,6 +67,7 @@ const kiln_node node_load_image_output = {
     KILN_ARRAY(out, load_out),
     KIT_PARAMS(load_params, load_param),
     .run = load_image_run,
+    .check = load_image_check,
 };
 
 typedef struct {
@@ -103,9 +111,15 @@ static kiln_status load_image_mask_run(const kiln_call *c)
     return status;
 }
 
+static kiln_status load_image_mask_check(const kiln_call *c)
+{
+    return kit_estimating(c) ? KILN_OK : picture_check(c, ((const load_mask_params *)c->params)->image);
+}
+
 const kiln_node node_load_image_mask = {
     KIT_NODE_AT(3, "LoadImageMask", "Load Image as Mask", "mask", "Reads one channel of a picture."),
     KILN_ARRAY(out, load_mask_out),
     KIT_PARAMS(load_mask_params, load_mask_param),
     .run = load_image_mask_run,
+    .check = load_image_mask_check,
 };

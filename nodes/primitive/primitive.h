@@ -13,7 +13,7 @@ extern const kiln_node node_string_substring, node_string_trim, node_strip_white
 extern const kiln_node node_not, node_and, node_or, node_number_convert, node_color_to_rgb_int, node_seed,
     node_preview_any, node_math_expression;
 extern const kiln_node node_regex_match, node_regex_extract, node_regex_replace, node_resolution_selector,
-    node_json_extract_string;
+    node_json_extract_string, node_string_format;
 extern const kiln_node node_primitive_bounding_box, node_custom_combo; /* box_and_combo.c */
 
 #endif

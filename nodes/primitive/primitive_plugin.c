@@ -9,4 +9,4 @@ KILN_PLUGIN("org.kiln.primitive", KILN_PLUGIN_VERSION, "MIT", &node_primitive_in
             &node_add_text_suffix, &node_not, &node_and, &node_or, &node_number_convert, &node_color_to_rgb_int,
             &node_seed, &node_preview_any, &node_math_expression, &node_regex_match, &node_regex_extract,
             &node_regex_replace, &node_resolution_selector, &node_json_extract_string, &node_primitive_bounding_box,
-            &node_custom_combo);
+            &node_custom_combo, &node_string_format);

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { HEAD = 16, FILE_MAX = 1 << 30 };
 
@@ -100,23 +101,45 @@ static kiln_status say(const kiln_call *c, const char *path, const picture_kind 
                          why->message[0] ? why->message : "out of memory");
 }
 
+/* Opens a file of a kind that has a reader. */
+static kiln_status open_known(const kiln_call *c, const char *path, FILE **out, const picture_kind **out_kind)
+{
+    char head[HEAD];
+    struct stat st;
+    FILE *f = fopen(path, "rb");
+    if (!f) return c->host->fail(c->ctx, KILN_ERR_IO, "%s: cannot open: %s", path, strerror(errno));
+    int folder = fstat(fileno(f), &st) == 0 && S_ISDIR(st.st_mode);
+    size_t n = folder ? 0 : fread(head, 1, HEAD, f);
+    const picture_kind *kind = kind_of(head, n);
+    if (kind && kind->decode) return rewind(f), *out = f, *out_kind = kind, KILN_OK;
+    fclose(f);
+    if (folder)
+        return c->host->fail(c->ctx, KILN_ERR_INVALID,
+                             "%s: is a folder; name a picture in it, or run once for each: --over '...=FOLDER/*.png'",
+                             path);
+    return c->host->fail(c->ctx, KILN_ERR_INVALID,
+                         "%s: %s%s%s; kiln reads PNG, JPEG, WebP and AVIF: convert the picture to PNG", path,
+                         kind ? "is a picture of the kind " : "not a PNG, JPEG, WebP or AVIF file",
+                         kind ? kind->name : "", kind ? ", which kiln does not read" : "");
+}
+
+kiln_status picture_check(const kiln_call *c, const char *path)
+{
+    const picture_kind *kind;
+    FILE *f = NULL;
+    kiln_status status = open_known(c, path, &f, &kind);
+    if (status == KILN_OK) fclose(f);
+    return status;
+}
+
 kiln_status picture_read(const kiln_call *c, const char *path, picture *out)
 {
     picture_fault why = {.path = path};
-    char head[HEAD];
+    const picture_kind *kind;
+    FILE *f = NULL;
     *out = (picture){0};
-    FILE *f = fopen(path, "rb");
-    if (!f) return c->host->fail(c->ctx, KILN_ERR_IO, "%s: cannot open: %s", path, strerror(errno));
-    size_t n = fread(head, 1, HEAD, f);
-    const picture_kind *kind = kind_of(head, n);
-    if (!kind || !kind->decode) {
-        fclose(f);
-        return c->host->fail(c->ctx, KILN_ERR_INVALID,
-                             "%s: %s%s%s; kiln reads PNG, JPEG, WebP and AVIF: convert the picture to PNG", path,
-                             kind ? "is a picture of the kind " : "not a PNG, JPEG, WebP or AVIF file",
-                             kind ? kind->name : "", kind ? ", which kiln does not read" : "");
-    }
-    rewind(f);
+    kiln_status status = open_known(c, path, &f, &kind);
+    if (status != KILN_OK) return status;
     *out = (picture){.frames = 1, .depth = 8, .channels = 3};
     int ok = kind->decode(c, f, out, &why);
     fclose(f);

@@ -26,6 +26,8 @@ typedef struct {
  * too large. */
 kiln_status picture_read(const kiln_call *c, const char *path, picture *out);
 void picture_free(picture *p);
+/* For a node's check: by its first bytes the file is one that picture_read reads. */
+kiln_status picture_check(const kiln_call *c, const char *path);
 
 /* Sample number i, 0..1. */
 static inline float picture_value(const picture *p, int64_t i)

@@ -48,7 +48,11 @@ says_value set_a_promoted_widget "node '20:3:2' (KSampler) in subgraph \"First\"
 says_value set_it_by_title "node '20:3:2' (KSampler)" --set First.steps=many
 says_value set_it_deeper "node '21:3:2' (KSampler)" --set 21:3.noise=many
 says_value set_it_before_a_link "node '21:3:2' (KSampler)" --set 21.steps=many
-says_value no_promoted_widget "no node is called '20'" --set 20.model=x
+says_value no_promoted_widget "--set 20.model: subgraph \"First\" shows no widget of that name" --set 20.model=x
+says_value nearly_a_promoted_widget "--set 20.promt: subgraph \"First\" shows no widget of that name; did you mean 'prompt'?" --set 20.promt=x
+expect set_a_shown_widget_of_a_nested_one 2 "node '1:5:7' (EmptyImage) \"Canvas\" in subgraph \"Outer box\" > \"Inner box\": input 'height': 'x'" $read_ "$files/nested_proxy.json" --set 1.height=x
+expect set_it_one_level_down 2 "input 'height': 'x'" $read_ "$files/nested_proxy.json" --set 1:5.height=x
+expect an_axis_that_nobody_shows 2 "--over 1.heigth: subgraph \"Outer box\" shows no widget of that name; did you mean 'height'?" "$kiln" run "$files/nested_proxy.json" --dry-run --over 1.heigth=8,16
 draw prompt "$files/subgraph.json" --set "20.prompt=a blue square" --set 20.steps=3 --set 22.prompt="a red circle"
 same a_promoted_text_reaches_it "$(pixels "$work/prompt/picture0_00001_.png")" "$(pixels "$work/saved_subgraph/picture1_00001_.png")"
 same and_only_its_instance "$(pixels "$work/prompt/picture1_00001_.png")" "$(pixels "$work/saved_subgraph/picture1_00001_.png")"

@@ -1,11 +1,14 @@
 /* editor_scope.c - see editor_scope.h. */
 #include "workflow/editor/editor_scope.h"
 
+#include "base/names.h"
 #include "base/str.h"
 #include "workflow/editor/editor_widgets.h"
 
 #include <assert.h>
 #include <string.h>
+
+enum { SHOWN_MAX = 200 };
 
 static editor_scope *new_scope(editor *x, const editor_graph *g)
 {
@@ -121,13 +124,14 @@ static int input_of_widget(editor *x, const editor_graph *g, const char *node, c
     return l && strcmp(l->from, "-10") == 0 && l->slot < g->n_in ? (int)l->slot : -1;
 }
 
-/* Gives an inner widget a value in this instance: by the input that feeds it, else by itself. */
-static void set_widget(editor *x, editor_scope *s, const editor_override *set)
+/* Gives an inner widget a value in this instance: by the input that feeds it, of which `by_input` has the values, else
+ * by itself. */
+static void set_widget(editor *x, editor_scope *s, const yaml_node **by_input, const editor_override *set)
 {
     int input = set->inner ? input_of_widget(x, s->graph, set->inner, set->widget) : -1;
     if (input < 0) input = input_of_widget(x, s->graph, set->node, set->widget);
     if (input >= 0)
-        s->host[input] = set->value;
+        by_input[input] = set->value;
     else
         s->override[s->n_override++] = *set;
 }
@@ -146,23 +150,46 @@ static editor_override split_name(editor *x, const char *node, const char *widge
     return set;
 }
 
-/* properties.proxyWidgets: a list of [inner node, widget]; the value is the one at the same place of widgets_values. */
+/* The entry of properties.proxyWidgets: [inner node, widget] or [inner node, widget, node inside of that]. 0: none. */
+static int read_proxy(editor *x, const yaml_node *one, editor_override *out)
+{
+    const char *node = one->kind == YAML_SEQUENCE && one->n > 1 ? editor_text(one->item[0]) : NULL;
+    const char *widget = node ? editor_text(one->item[1]) : NULL;
+    if (!widget || strncmp(widget, "$$", 2) == 0 || strcmp(widget, "control_after_generate") == 0) return 0;
+    *out = split_name(x, node, widget, one->n > 2 ? editor_text(one->item[2]) : NULL);
+    return 1;
+}
+
+static const yaml_node *proxies_of(const editor_scope *s)
+{
+    const yaml_node *list = yaml_get(s->instance->properties, "proxyWidgets");
+    return list && list->kind == YAML_SEQUENCE ? list : NULL;
+}
+
+/* The inner widget that this instance shows by a name of its own. 0: none. */
+static int shown_widget(editor *x, const editor_scope *s, const char *name, editor_override *out)
+{
+    const yaml_node *list = proxies_of(s);
+    for (size_t i = 0; list && i < list->n && editor_step(x, 1); i++)
+        if (read_proxy(x, list->item[i], out) && strcmp(out->widget, name) == 0 && editor_node_of(s->graph, out->node))
+            return 1;
+    return 0;
+}
+
+/* The value is the one at the same place of widgets_values. */
 static void take_proxies(editor *x, editor_scope *s, const yaml_node *proxies, const yaml_node *values)
 {
     for (size_t i = 0; i < proxies->n && values && i < values->n; i++) {
-        const yaml_node *one = proxies->item[i];
-        const char *node = one->kind == YAML_SEQUENCE && one->n > 1 ? editor_text(one->item[0]) : NULL;
-        const char *widget = node ? editor_text(one->item[1]) : NULL;
         const yaml_node *value = values->item[i];
-        if (!widget || strncmp(widget, "$$", 2) == 0 || strcmp(widget, "control_after_generate") == 0) continue;
+        editor_override set;
+        if (!read_proxy(x, proxies->item[i], &set)) continue;
         if (value->kind == YAML_SCALAR && !value->quoted && !editor_text(value)) continue;
-        editor_override set = split_name(x, node, widget, one->n > 2 ? editor_text(one->item[2]) : NULL);
         set.value = value;
-        int input = strcmp(node, "-1") == 0 ? port_named(x, s->graph, widget) : -1;
+        int input = strcmp(set.node, "-1") == 0 ? port_named(x, s->graph, set.widget) : -1;
         if (input >= 0)
             s->host[input] = value;
-        else if (editor_node_of(s->graph, node))
-            set_widget(x, s, &set);
+        else if (editor_node_of(s->graph, set.node))
+            set_widget(x, s, s->host, &set);
     }
 }
 
@@ -200,13 +227,15 @@ static void take_overrides(editor *x, editor_scope *s)
         const editor_override *o = &up->override[i];
         if (strcmp(o->node, s->instance->id) != 0) continue;
         int input = port_named(x, s->graph, o->widget);
-        editor_override set = {.node = o->inner ? o->inner : "", .widget = o->widget, .value = o->value};
+        editor_override set = {.node = o->inner ? o->inner : "", .widget = o->widget, .value = o->value}, shown;
         if (input < 0 || (o->inner && input_of_widget(x, s->graph, o->inner, o->widget) >= 0))
             input = o->inner ? input_of_widget(x, s->graph, o->inner, o->widget) : -1;
         if (input >= 0)
             s->host[input] = o->value;
         else if (o->inner && editor_node_of(s->graph, o->inner))
             s->override[s->n_override++] = set;
+        else if (!o->inner && shown_widget(x, s, o->widget, &shown))
+            shown.value = o->value, set_widget(x, s, s->host, &shown);
     }
 }
 
@@ -223,30 +252,58 @@ static int is_called(const editor_scope *s, const char *name, size_t n)
     return titled == 1;
 }
 
-/* --set INSTANCE.INPUT=VALUE, of an input that is promoted. */
+/* Names that nothing here has are a fault; nodes inside have ids of their own. */
+static void refuse_setting(editor *x, const editor_scope *s, const set_option *set, const char *widget)
+{
+    const char *known[SHOWN_MAX];
+    const yaml_node *list = proxies_of(s);
+    editor_override shown;
+    size_t n = 0;
+    for (size_t i = 0; i < s->graph->n_in && n < SHOWN_MAX; i++)
+        if (feeds_widget(x, s->graph, i, s->depth)) known[n++] = s->graph->in[i].name;
+    for (size_t i = 0; list && i < list->n && n < SHOWN_MAX; i++)
+        if (read_proxy(x, list->item[i], &shown)) known[n++] = shown.widget;
+    const char *near = nearest_of(widget, known, n);
+    document_fault(x->d, x->d->set_at, NULL, "%s %.200s: subgraph \"%.60s\" shows no widget of that name%s%s%s",
+                   set->word ? set->word : "--set", set->name,
+                   s->instance->title[0] ? s->instance->title : s->graph->name, near ? "; did you mean '" : "",
+                   near ? near : "", near ? "'?" : "");
+}
+
+/* --set INSTANCE.WIDGET=VALUE, of a widget that the instance shows. */
 static void take_settings(editor *x, editor_scope *s)
 {
     for (size_t i = 0; i < x->n_set && editor_step(x, 1); i++) {
         const char *dot = strrchr(x->set[i].name, '.');
-        int input =
-            dot && is_called(s, x->set[i].name, (size_t)(dot - x->set[i].name)) ? port_named(x, s->graph, dot + 1) : -1;
-        yaml_node *v = input >= 0 && feeds_widget(x, s->graph, (size_t)input, s->depth)
-                           ? arena_alloc(&x->d->memory, sizeof *v)
-                           : NULL;
-        if (!v) continue;
+        editor_override shown;
+        if (!dot || !is_called(s, x->set[i].name, (size_t)(dot - x->set[i].name))) continue;
+        x->d->set_taken[i] = 1;
+        int input = port_named(x, s->graph, dot + 1);
+        int promoted = input >= 0 && feeds_widget(x, s->graph, (size_t)input, s->depth);
+        if (!promoted && !shown_widget(x, s, dot + 1, &shown)) {
+            refuse_setting(x, s, &x->set[i], dot + 1);
+            continue;
+        }
+        yaml_node *v = arena_alloc(&x->d->memory, sizeof *v);
+        if (!v) {
+            x->d->failed = 1;
+            return;
+        }
         *v = (yaml_node){.kind = YAML_SCALAR, .at = s->instance->at, .text = x->set[i].value};
         v->length = strlen(v->text);
-        s->set[input] = v;
-        x->d->set_taken[i] = 1;
+        if (promoted)
+            s->set[input] = v;
+        else
+            shown.value = v, set_widget(x, s, s->set, &shown);
     }
 }
 
 static void take_instance(editor *x, editor_scope *s)
 {
     const editor_node *n = s->instance;
-    const yaml_node *proxies = yaml_get(n->properties, "proxyWidgets"), *values = n->values;
-    int listed = proxies && proxies->kind == YAML_SEQUENCE && proxies->n;
-    size_t room = (listed ? proxies->n : 0) + s->up->n_override;
+    const yaml_node *proxies = proxies_of(s), *values = n->values;
+    int listed = proxies && proxies->n;
+    size_t room = (listed ? proxies->n : 0) + s->up->n_override + x->n_set;
     s->override = arena_alloc(&x->d->memory, (room + 1) * sizeof *s->override);
     if (!s->override) {
         x->d->failed = 1;
