@@ -176,7 +176,7 @@ static void test_how_many_stand_side_by_side(void)
     static const struct {
         const char *a, *b;
         unsigned columns, lines;
-    } row[] = {{"a=1..16", NULL, 16, 1},      {"a=1..17", NULL, 5, 4},       {"a=1,2", "b=1..9", 9, 2},
+    } row[] = {{"a=1..16", NULL, 16, 1},    {"a=1..17", NULL, 5, 4},      {"a=1,2", "b=1..9", 9, 2},
                {"a=1,2", "b=1..64", 64, 2}, {"a=1,2", "b=1..65", 12, 11}, {"a=1..36", NULL, 6, 6}};
     for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
         sweep s;

@@ -140,9 +140,10 @@ static void test_what_begins_a_picture(void)
         const char *head;
         size_t n;
         int is_picture;
-    } row[] = {{"\x89PNG\r\n\x1a\n", 8, 1},    {"\x89PNG\r\n\x1a", 7, 0}, {"\x89PNG\r\n\x1b\n", 8, 0}, {"RIFF\4\0\0\0WEBP", 12, 1},
-               {"RIFF\4\0\0\0WEB", 11, 0},     {"RIFF\4\0\0\0WAVE", 12, 0}, {"RIFX\4\0\0\0WEBP", 12, 0}, {"\xff\xd8\xff", 3, 1},
-               {"\xff\xd8", 2, 0},             {"\xff\xd8\xfe\xff", 4, 0},  {"kiln: 1\nnodes:", 14, 0},   {"", 0, 0}};
+    } row[] = {{"\x89PNG\r\n\x1a\n", 8, 1}, {"\x89PNG\r\n\x1a", 7, 0},  {"\x89PNG\r\n\x1b\n", 8, 0},
+               {"RIFF\4\0\0\0WEBP", 12, 1}, {"RIFF\4\0\0\0WEB", 11, 0}, {"RIFF\4\0\0\0WAVE", 12, 0},
+               {"RIFX\4\0\0\0WEBP", 12, 0}, {"\xff\xd8\xff", 3, 1},     {"\xff\xd8", 2, 0},
+               {"\xff\xd8\xfe\xff", 4, 0},  {"kiln: 1\nnodes:", 14, 0}, {"", 0, 0}};
     for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
         CHECK_MSG(picture_text_begins(row[i].head, row[i].n) == row[i].is_picture, "row %zu", i);
         memcpy(file, row[i].head, row[i].n);
@@ -193,7 +194,8 @@ static void test_numbers_that_lie(void)
     static const struct {
         size_t at, bytes;
         uint32_t v;
-    } row[] = {{0, 2, 0x4949 + 1}, {2, 2, 43}, {4, 4, 0xffffffff}, {4, 4, 5000}, {8, 2, 0}, {14, 4, 0xffffffff}, {14, 4, 5000}, {14, 4, 6}, {18, 4, 0xffffffff}, {18, 4, 5000}};
+    } row[] = {{0, 2, 0x4949 + 1},  {2, 2, 43},    {4, 4, 0xffffffff}, {4, 4, 5000},        {8, 2, 0},
+               {14, 4, 0xffffffff}, {14, 4, 5000}, {14, 4, 6},         {18, 4, 0xffffffff}, {18, 4, 5000}};
     for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
         make_tiff(1, as_comfyui + 2, 1);
         number(tiff + row[i].at, row[i].bytes, row[i].v, 1);
@@ -226,8 +228,8 @@ static void test_segments_that_end_the_search(void)
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {CASE(test_both_kinds_in_both_byte_orders), CASE(test_which_entry_counts),
-                                      CASE(test_what_begins_a_picture),         CASE(test_what_has_no_text),
-                                      CASE(test_a_file_that_ends_early),        CASE(test_numbers_that_lie),
+                                      CASE(test_what_begins_a_picture),          CASE(test_what_has_no_text),
+                                      CASE(test_a_file_that_ends_early),         CASE(test_numbers_that_lie),
                                       CASE(test_segments_that_end_the_search)};
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }
