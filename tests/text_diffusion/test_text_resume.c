@@ -1,5 +1,5 @@
-/* test_text_resume.c - generations that go on where a run before left: the same tokens with the steps that were missing,
- * whichever step it left after; and states that are not this generation's, which are as none.
+/* test_text_resume.c - generations that go on where a run before left: the same tokens with the steps that were
+ * missing, whichever step it left after; and states that are not this generation's, which are as none.
  */
 #include "text_kit.h"
 #include "tokenizer_kit.h"
@@ -32,12 +32,18 @@ static kiln_status fake_save(kiln_ctx *c, const kiln_value *state)
 }
 static const kiln_store_api fake_store = {
     .size = sizeof fake_store, .state_load = fake_load, .state_due = fake_due, .state_save = fake_save};
-static const void *ability(const char *id) { return strcmp(id, KILN_STORE_ABILITY) == 0 ? &fake_store : engine_host.ability(id); }
+static const void *ability(const char *id)
+{
+    return strcmp(id, KILN_STORE_ABILITY) == 0 ? &fake_store : engine_host.ability(id);
+}
 
 /* ---- a generation ---- */
 
 static int64_t looked;
-static void count_looks(void *self, const text_look *look, const text_canvas *canvas) { (void)self, (void)look, (void)canvas, looked++; }
+static void count_looks(void *self, const text_look *look, const text_canvas *canvas)
+{
+    (void)self, (void)look, (void)canvas, looked++;
+}
 
 /* The tokens; their number. *steps: of all runs together. */
 static int64_t generate(int sampler, kiln_value *from, int due, int32_t ids[CANVASES * CANVAS], int64_t *steps)
@@ -83,7 +89,8 @@ static void test_goes_on_after_every_step(void)
             CHECK_EQ(generate(sampler, store.saved[k], 0, part, &steps), n);
             CHECK(!memcmp(part, whole, (size_t)n * sizeof *part));
             CHECK_EQ(steps, all);
-            CHECK_MSG(looked < last, "state %lld: %lld steps, %lld after the one before", (long long)k, (long long)looked, (long long)last);
+            CHECK_MSG(looked < last, "state %lld: %lld steps, %lld after the one before", (long long)k,
+                      (long long)looked, (long long)last);
             last = looked;
         }
         forget();
@@ -121,13 +128,15 @@ static void check_is_refused(const char *what, kiln_value *state, const int32_t 
     int32_t part[CANVASES * CANVAS];
     int64_t steps = 0;
     CHECK_EQ(generate(0, state, 0, part, &steps), n);
-    CHECK_MSG(looked == all && steps == all && !memcmp(part, whole, (size_t)n * sizeof *part), "%s: %lld of %lld steps", what, (long long)looked, (long long)all);
+    CHECK_MSG(looked == all && steps == all && !memcmp(part, whole, (size_t)n * sizeof *part), "%s: %lld of %lld steps",
+              what, (long long)looked, (long long)all);
     rig_host()->unref(state);
 }
 
 static void test_what_is_not_its_own_is_as_none(void)
 {
-    static const char *const number[] = {"block", "step", "steps", "seen"}, *const tensor[] = {"ids", "token", "stays", "history", "soft"};
+    static const char *const number[] = {"block", "step", "steps", "seen"}, *const tensor[] = {"ids", "token", "stays",
+                                                                                               "history", "soft"};
     static const int64_t too_large[] = {CANVASES, STEPS};
     int32_t whole[CANVASES * CANVAS];
     int64_t all = 0, n = generate(0, NULL, 1, whole, &all);
