@@ -159,8 +159,9 @@ static void test_without_memory_nothing_is_kept(void)
 
 int main(int argc, char **argv)
 {
-    static const test_case cases[] = {CASE(test_what_was_made_is_kept),        CASE(test_an_output_that_was_not_made),
-                                      CASE(test_the_least_recently_used_goes), CASE(test_files_that_changed),
-                                      CASE(test_only_objects_are_kept),        CASE(test_without_memory_nothing_is_kept)};
+    static const test_case cases[] = {
+        CASE(test_what_was_made_is_kept),        CASE(test_an_output_that_was_not_made),
+        CASE(test_the_least_recently_used_goes), CASE(test_files_that_changed),
+        CASE(test_only_objects_are_kept),        CASE(test_without_memory_nothing_is_kept)};
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }
