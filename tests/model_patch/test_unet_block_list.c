@@ -7,9 +7,9 @@
 
 #include <string.h>
 
-static const char *const places[] = {"input.1.t0.attn1", "input.2.t0.attn1", "input.2.t1.attn1", "input.4.t0.attn1",
-                                     "middle.1.t0.attn1", "output.3.t0.attn1", "output.3.t1.attn1", "output.3.t2.attn1",
-                                     "output.5.t0.attn1"};
+static const char *const places[] = {"input.1.t0.attn1",  "input.2.t0.attn1",  "input.2.t1.attn1",
+                                     "input.4.t0.attn1",  "middle.1.t0.attn1", "output.3.t0.attn1",
+                                     "output.3.t1.attn1", "output.3.t2.attn1", "output.5.t0.attn1"};
 
 static void list_places(const kiln_denoiser *d, void (*fn)(void *arg, const char *place, uint32_t kind), void *arg)
 {
