@@ -25,9 +25,12 @@ static void test_rows_without_what_they_need(void)
 {
     static char longest[130];
     memset(longest, 'x', 129);
-    const kiln_sampler no_function = {.size = sizeof whole, .name = "no run"}, no_name = {.size = sizeof whole, .run = no_run},
-                       empty = {.size = sizeof whole, .name = "", .run = no_run}, too_long = {.size = sizeof whole, .name = longest, .run = no_run};
-    const kiln_schedule no_maker = {.size = sizeof schedule, .name = "no make"}, nameless = {.size = sizeof schedule, .make = no_make};
+    const kiln_sampler no_function = {.size = sizeof whole, .name = "no run"},
+                       no_name = {.size = sizeof whole, .run = no_run},
+                       empty = {.size = sizeof whole, .name = "", .run = no_run},
+                       too_long = {.size = sizeof whole, .name = longest, .run = no_run};
+    const kiln_schedule no_maker = {.size = sizeof schedule, .name = "no make"},
+                        nameless = {.size = sizeof schedule, .make = no_make};
     const size_t mark = registry_mark();
     registry_owner_set("org.test", NULL);
     refused(sampler_api.register_sampler(NULL), "a sampler without a usable name");
@@ -83,7 +86,8 @@ static void test_a_name_is_taken_once(void)
     CHECK_STR(registry_name("sampler", 0), "registry test");
     CHECK_STR(registry_name("sampler", 1), "org.second/registry test");
     CHECK(!registry_name("sampler", 2) && !registry_name("clip", 0));
-    CHECK(registry_has_rows_of("org.first") && registry_has_rows_of("org.second") && !registry_has_rows_of("org.third"));
+    CHECK(registry_has_rows_of("org.first") && registry_has_rows_of("org.second") &&
+          !registry_has_rows_of("org.third"));
     CHECK_EQ(sampler_api.sampler_count(), 2);
     CHECK_EQ(sampler_api.schedule_count(), 2);
     registry_owner_set(NULL, NULL);
@@ -133,7 +137,7 @@ static void test_abilities_of_plugins(void)
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {CASE(test_rows_without_what_they_need), CASE(test_outside_open),
-                                      CASE(test_a_name_is_taken_once),        CASE(test_a_copy_that_cannot_be_made),
+                                      CASE(test_a_name_is_taken_once), CASE(test_a_copy_that_cannot_be_made),
                                       CASE(test_abilities_of_plugins)};
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }
