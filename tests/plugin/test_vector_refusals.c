@@ -14,7 +14,8 @@ static void refused(kiln_status status, const char *name, int which)
 {
     char says[80];
     snprintf(says, sizeof says, "%s: a vector is missing, or an area lies outside its picture", name);
-    CHECK_MSG(status == KILN_ERR_INVALID && strcmp(rig_message(), says) == 0, "%s %d: status %d, '%s'", name, which, (int)status, rig_message());
+    CHECK_MSG(status == KILN_ERR_INVALID && strcmp(rig_message(), says) == 0, "%s %d: status %d, '%s'", name, which,
+              (int)status, rig_message());
     for (int i = 0; i < 8; i++) CHECK(out[i] == 0 && total[i] == 0);
 }
 
@@ -22,16 +23,26 @@ static void test_vectors_that_are_missing(void)
 {
     const kiln_ops *o = ops();
     for (int i = 0; i < 4; i++) {
-        const kiln_difference d = {.size = sizeof d, .n = 8, .x = i == 0 ? NULL : x, .a = i == 1 ? NULL : x, .b = i == 2 ? NULL : x};
+        const kiln_difference d = {
+            .size = sizeof d, .n = 8, .x = i == 0 ? NULL : x, .a = i == 1 ? NULL : x, .b = i == 2 ? NULL : x};
         refused(o->add_difference(rig_ctx(), &d, i == 3 ? NULL : out), "add_difference", i);
-        const kiln_blend b = {.size = sizeof b, .pictures = 1, .cells = 8, .channels = 1, .masks = 1, .a = i == 0 ? NULL : x, .b = i == 1 ? NULL : x, .mask = i == 2 ? NULL : x};
+        const kiln_blend b = {.size = sizeof b,
+                              .pictures = 1,
+                              .cells = 8,
+                              .channels = 1,
+                              .masks = 1,
+                              .a = i == 0 ? NULL : x,
+                              .b = i == 1 ? NULL : x,
+                              .mask = i == 2 ? NULL : x};
         refused(o->blend(rig_ctx(), &b, i == 3 ? NULL : out), "blend", i);
     }
-    const kiln_blend maskless = {.size = sizeof maskless, .pictures = 1, .cells = 8, .channels = 1, .a = x, .b = x, .mask = x};
+    const kiln_blend maskless = {
+        .size = sizeof maskless, .pictures = 1, .cells = 8, .channels = 1, .a = x, .b = x, .mask = x};
     refused(o->blend(rig_ctx(), &maskless, out), "blend", 4);
     for (int i = 0; i < 3; i++) {
         double sum = 5;
-        const kiln_dot d = {.size = sizeof d, .n = 8, .terms = i == 0 ? 0 : 2, .a = i == 1 ? NULL : one, .x = i == 2 ? NULL : list};
+        const kiln_dot d = {
+            .size = sizeof d, .n = 8, .terms = i == 0 ? 0 : 2, .a = i == 1 ? NULL : one, .x = i == 2 ? NULL : list};
         refused(o->dot(rig_ctx(), &d, &sum), "dot", i);
         CHECK(sum == 0);
     }
@@ -39,7 +50,9 @@ static void test_vectors_that_are_missing(void)
     refused(o->crop(rig_ctx(), &area, NULL, out), "crop", 0);
     refused(o->crop(rig_ctx(), &area, x, NULL), "crop", 1);
     for (int i = 0; i < 4; i++) {
-        const kiln_part part = {.size = sizeof part, .data = i == 0 ? NULL : x, .weight = i == 3 ? x : NULL}; /* 3: a weight for no picture */
+        const kiln_part part = {.size = sizeof part,
+                                .data = i == 0 ? NULL : x,
+                                .weight = i == 3 ? x : NULL}; /* 3: a weight for no picture */
         refused(o->accumulate(rig_ctx(), &area, &part, i == 1 ? NULL : out, i == 2 ? NULL : total), "accumulate", i);
     }
     refused(o->divide(rig_ctx(), NULL, x, 8, 1), "divide", 0);
@@ -62,7 +75,8 @@ static void test_too_many_terms(void)
 static void test_areas_that_lie_outside(void)
 {
     const kiln_ops *o = ops();
-    const kiln_area whole = {.size = sizeof whole, .pictures = 1, .height = 2, .width = 4, .channels = 1, .y = 1, .x = 1, .h = 1, .w = 3};
+    const kiln_area whole = {
+        .size = sizeof whole, .pictures = 1, .height = 2, .width = 4, .channels = 1, .y = 1, .x = 1, .h = 1, .w = 3};
     float three[3] = {0};
     if (o->device(rig_ctx()) == KILN_CPU) {
         CHECK_EQ(o->crop(rig_ctx(), &whole, x, three), KILN_OK);
@@ -83,12 +97,14 @@ static void test_areas_that_lie_outside(void)
         if (i == 10) a.h = 2;
         if (i == 11) a.w = 4;
         refused(o->crop(rig_ctx(), &a, x, out), "crop", i);
-        refused(o->accumulate(rig_ctx(), &a, &(kiln_part){.size = sizeof(kiln_part), .data = x}, out, total), "accumulate", i);
+        refused(o->accumulate(rig_ctx(), &a, &(kiln_part){.size = sizeof(kiln_part), .data = x}, out, total),
+                "accumulate", i);
     }
 }
 
 int main(int argc, char **argv)
 {
-    static const test_case cases[] = {CASE(test_vectors_that_are_missing), CASE(test_too_many_terms), CASE(test_areas_that_lie_outside)};
+    static const test_case cases[] = {CASE(test_vectors_that_are_missing), CASE(test_too_many_terms),
+                                      CASE(test_areas_that_lie_outside)};
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }

@@ -40,7 +40,8 @@ static void make_tensors(const char *name, int64_t size, int64_t short_by)
 {
     char head[208] = {0};
     int64_t bytes = size - 208 - short_by;
-    int n = snprintf(head + 8, 200, "{\"a\":{\"dtype\":\"U8\",\"shape\":[%lld],\"data_offsets\":[0,%lld]}}", (long long)bytes, (long long)bytes);
+    int n = snprintf(head + 8, 200, "{\"a\":{\"dtype\":\"U8\",\"shape\":[%lld],\"data_offsets\":[0,%lld]}}",
+                     (long long)bytes, (long long)bytes);
     memset(head + 8 + n, ' ', (size_t)(200 - n));
     head[0] = (char)200;
     CHECK(make(name, head, sizeof head, size));

@@ -184,7 +184,13 @@ static void test_what_a_canvas_begins_with(void)
     for (size_t i = 0; i < COUNT(masks); i++) {
         int32_t ids[CANVAS];
         int64_t n, steps;
-        const text_request request = {.canvases = 1, .canvas = CANVAS, .steps = 2, .temperature = 0.8, .temperature_end = 0.4, .sampler = &counts, .seed = 3};
+        const text_request request = {.canvases = 1,
+                                      .canvas = CANVAS,
+                                      .steps = 2,
+                                      .temperature = 0.8,
+                                      .temperature_end = 0.4,
+                                      .sampler = &counts,
+                                      .seed = 3};
         text_state *prompt = prompt_read(64);
         kiln_call c = call();
         tiny.mask = masks[i], masks_seen = looked_at = 0;

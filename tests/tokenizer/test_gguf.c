@@ -258,8 +258,8 @@ static void test_tokenizers_that_are_none(void)
 
 int main(int argc, char **argv)
 {
-    static const test_case cases[] = {CASE(test_values_are_read), CASE(test_heads_that_are_none),
-                                      CASE(test_pairs_that_lie), CASE(test_arrays_that_lie),
+    static const test_case cases[] = {CASE(test_values_are_read),          CASE(test_heads_that_are_none),
+                                      CASE(test_pairs_that_lie),           CASE(test_arrays_that_lie),
                                       CASE(test_tokenizers_that_are_none), CASE(test_wordpiece_tokens)};
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }
