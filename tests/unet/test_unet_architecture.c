@@ -33,8 +33,7 @@ static unet_config config_of(size_t i)
     c.encoder = 0, c.concat = UNET_PLAIN, c.guidance = 0, c.n_number = i == 5 ? 5 : 6;
     c.beside = released[i].beside, c.levels = released[i].levels, c.linear = released[i].linear;
     c.middle = released[i].middle, c.context = released[i].context, c.embedded = released[i].embedded;
-    for (uint32_t k = 0; k < c.levels; k++)
-        c.channels[k] = released[i].width << k, c.down[k][0] = released[i].depth[k];
+    for (uint32_t k = 0; k < c.levels; k++) c.channels[k] = released[i].width << k, c.down[k][0] = released[i].depth[k];
     return c;
 }
 
@@ -66,7 +65,8 @@ static void test_every_number_tells(void)
             if (k == 4) c.levels++;
             if (k > 4) c.down[k - 5][0] += 20;
             unet_architecture(&c, KILN_PREDICT_EPS, called);
-            CHECK_MSG(strncmp(called, "UNet like ", 10) == 0, "%s with another %u is called %s", released[i].name, k, called);
+            CHECK_MSG(strncmp(called, "UNet like ", 10) == 0, "%s with another %u is called %s", released[i].name, k,
+                      called);
         }
 }
 
@@ -105,6 +105,7 @@ static void test_ranges(void)
 
 int main(int argc, char **argv)
 {
-    static const test_case cases[] = {CASE(test_released), CASE(test_every_number_tells), CASE(test_what_is_said_behind_the_name), CASE(test_ranges)};
+    static const test_case cases[] = {CASE(test_released), CASE(test_every_number_tells),
+                                      CASE(test_what_is_said_behind_the_name), CASE(test_ranges)};
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }
