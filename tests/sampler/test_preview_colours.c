@@ -1,5 +1,5 @@
-/* test_preview_colours.c - when there is a preview, and from which colours: a host that is older than previews, one that
- * asks for none, a model's table, and models that have none or too many channels.
+/* test_preview_colours.c - when there is a preview, and from which colours: a host that is older than previews, one
+ * that asks for none, a model's table, and models that have none or too many channels.
  */
 #include "rig.h"
 #include "harness.h"
@@ -14,7 +14,10 @@ static const float bias[3] = {0.25f, -0.5f, 1};
 
 static preview begun(const kiln_host *host, int32_t channels, int has_table, int has_bias)
 {
-    const kiln_latent_format f = {.size = sizeof f, .channels = channels, .rgb = has_table ? (const float(*)[3])rgb : NULL, .rgb_bias = has_bias ? bias : NULL};
+    const kiln_latent_format f = {.size = sizeof f,
+                                  .channels = channels,
+                                  .rgb = has_table ? (const float(*)[3])rgb : NULL,
+                                  .rgb_bias = has_bias ? bias : NULL};
     const kiln_denoiser d = {.size = sizeof d, .latent = &f};
     const kiln_model m = {.size = sizeof m, .denoiser = &d};
     const kiln_call c = {.size = sizeof c, .device = KILN_CPU, .host = host, .ctx = rig_ctx()};
