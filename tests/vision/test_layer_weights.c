@@ -31,14 +31,18 @@ static const struct {
             {IP_WEIGHT_STRONG_STYLE, "0-3,6-15", "0-2,4-10", "", ""},
             {IP_WEIGHT_STYLE_AND_COMPOSITION, "0-3,4:0.25,5,9-15", "3,6", "", ""},
             {IP_WEIGHT_STYLE_PRECISE, "0-3,4:0.25,5,9-15", "3,6", "4-5", "3"},
-            {IP_WEIGHT_COMPOSITION_PRECISE, "0-3,4:0.25,5,6-8:0.1,9-15", "0-2:0.1,3,4-5:0.1,6,7-10:0.1", "0-3,6-15", "0-2,4-10"}};
+            {IP_WEIGHT_COMPOSITION_PRECISE, "0-3,4:0.25,5,6-8:0.1,9-15", "0-2:0.1,3,4-5:0.1,6,7-10:0.1", "0-3,6-15",
+             "0-2,4-10"}};
 
 static ip_adapter_places *places_of(size_t layers)
 {
     static ip_adapter_places p;
     p.n = p.layers = layers;
     for (size_t i = 0; i < layers; i++)
-        p.place[i] = (ip_adapter_place){.layer = (uint32_t)i, .part = i < layers / 2 ? 'i' : i > layers / 2 ? 'o' : 'm'};
+        p.place[i] = (ip_adapter_place){.layer = (uint32_t)i,
+                                        .part = i < layers / 2   ? 'i'
+                                                : i > layers / 2 ? 'o'
+                                                                 : 'm'};
     return &p;
 }
 
@@ -53,7 +57,9 @@ static void test_chosen_layers(void)
             read_shares(xl ? rows[i].opposite_sdxl : rows[i].opposite_sd1, other);
             if (!CHECK(ip_adapter_weights(places_of(layers), rows[i].type, 0.5, got, opposite))) continue;
             for (size_t k = 0; k < layers; k++)
-                CHECK_MSG(got[k] == 0.5 * wanted[k] && opposite[k] == (other[k] > 0), "type %u, %zu layers: layer %zu has %g%s", rows[i].type, layers, k, got[k], opposite[k] ? " of the other side" : "");
+                CHECK_MSG(got[k] == 0.5 * wanted[k] && opposite[k] == (other[k] > 0),
+                          "type %u, %zu layers: layer %zu has %g%s", rows[i].type, layers, k, got[k],
+                          opposite[k] ? " of the other side" : "");
         }
 }
 
@@ -70,8 +76,15 @@ static void test_ways_from_end_to_end(void)
             for (size_t k = 0; k < p->layers; k++) {
                 const double x = (double)k / (double)p->layers, off = x < 0.5 ? 1 - 2 * x : 2 * x - 1;
                 const char part = p->place[k].part;
-                const double wanted[] = {1,           0.05 + 0.95 * (1 - x),   0.05 + 0.95 * x,         0.05 + 0.95 * (1 - off), 0.05 + 0.95 * off,
-                                         part == 'i' ? 0.2 : 1, part == 'o' ? 0.2 : 1, part == 'm' ? 0.2 : 1, part == 'm' ? 1 : 0.2};
+                const double wanted[] = {1,
+                                         0.05 + 0.95 * (1 - x),
+                                         0.05 + 0.95 * x,
+                                         0.05 + 0.95 * (1 - off),
+                                         0.05 + 0.95 * off,
+                                         part == 'i' ? 0.2 : 1,
+                                         part == 'o' ? 0.2 : 1,
+                                         part == 'm' ? 0.2 : 1,
+                                         part == 'm' ? 1 : 0.2};
                 CHECK_NEAR(got[k], 2 * wanted[type], 1e-12);
                 CHECK_EQ(opposite[k], 0);
             }
@@ -90,6 +103,7 @@ static void test_types_of_other_models(void)
 
 int main(int argc, char **argv)
 {
-    static const test_case cases[] = {CASE(test_chosen_layers), CASE(test_ways_from_end_to_end), CASE(test_types_of_other_models)};
+    static const test_case cases[] = {CASE(test_chosen_layers), CASE(test_ways_from_end_to_end),
+                                      CASE(test_types_of_other_models)};
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }
