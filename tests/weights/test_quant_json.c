@@ -13,16 +13,20 @@ static quant_json parsed(const char *text)
 {
     quant_json q;
     error e = {0};
-    CHECK_MSG(quant_json_parse(&q, "a file", 100, (const uint8_t *)text, strlen(text), &e) == KILN_OK, "%s: %s", text, e.message);
+    CHECK_MSG(quant_json_parse(&q, "a file", 100, (const uint8_t *)text, strlen(text), &e) == KILN_OK, "%s: %s", text,
+              e.message);
     return q;
 }
 
 static void test_members(void)
 {
-    quant_json q = parsed("{\"format\": \"int8_tensorwise\", \"blocksize\": 64, \"nested_blocksize\": 256, \"nested_offset\": 0.0625, \"shape\": [3, 5]}");
+    quant_json q = parsed("{\"format\": \"int8_tensorwise\", \"blocksize\": 64, \"nested_blocksize\": 256, "
+                          "\"nested_offset\": 0.0625, \"shape\": [3, 5]}");
     CHECK_STR(q.format, "int8_tensorwise");
-    CHECK(q.block == 64 && q.nested_block == 256 && q.nested_offset == 0.0625 && q.rank == 2 && q.dim[0] == 3 && q.dim[1] == 5 && !q.rotated);
-    q = parsed("{\"unknown\": {\"format\": \"x\", \"list\": [1, {}]}, \"params\": {\"blocksize\": 32, \"format\": \"nf4\"}, \"last\": null}");
+    CHECK(q.block == 64 && q.nested_block == 256 && q.nested_offset == 0.0625 && q.rank == 2 && q.dim[0] == 3 &&
+          q.dim[1] == 5 && !q.rotated);
+    q = parsed("{\"unknown\": {\"format\": \"x\", \"list\": [1, {}]}, \"params\": {\"blocksize\": 32, \"format\": "
+               "\"nf4\"}, \"last\": null}");
     CHECK_STR(q.format, "nf4");
     CHECK(q.block == 32 && q.rank == 0);
     q = parsed("{\"format\": \"first\", \"params\": {\"format\": \"second\"}}");
@@ -38,9 +42,17 @@ static void test_rotations(void)
     static const struct {
         const char *text;
         int rotated;
-    } row[] = {{"{\"convrot\": false}", 0}, {"{\"convrot\": true}", 1}, {"{\"convrot\": 0}", 1}, {"{\"convrot\": \"false\"}", 1}, {"{\"convrot\": 12345}", 1}, {"{\"convrot\": [1,2]}", 1},
-               {"{\"params\": {\"convrot\": true}}", 1}, {"{\"params\": {\"convrot\": false}}", 0}, {"{\"other\": true}", 0}};
-    for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) CHECK_MSG(parsed(row[i].text).rotated == row[i].rotated, "%s", row[i].text);
+    } row[] = {{"{\"convrot\": false}", 0},
+               {"{\"convrot\": true}", 1},
+               {"{\"convrot\": 0}", 1},
+               {"{\"convrot\": \"false\"}", 1},
+               {"{\"convrot\": 12345}", 1},
+               {"{\"convrot\": [1,2]}", 1},
+               {"{\"params\": {\"convrot\": true}}", 1},
+               {"{\"params\": {\"convrot\": false}}", 0},
+               {"{\"other\": true}", 0}};
+    for (size_t i = 0; i < sizeof row / sizeof row[0]; i++)
+        CHECK_MSG(parsed(row[i].text).rotated == row[i].rotated, "%s", row[i].text);
 }
 
 static void refused(const char *text, size_t n)
@@ -53,8 +65,24 @@ static void refused(const char *text, size_t n)
 
 static void test_what_is_none(void)
 {
-    static const char *const row[] = {"", "{", "[]", "7", "{\"format\": 7}", "{\"format\": \"x\"", "{\"format\" \"x\"}", "{\"blocksize\": \"64\"}", "{\"blocksize\": -1}", "{\"nested_offset\": true}", "{\"shape\": 3}", "{\"shape\": [0]}", "{\"shape\": [1,]}",
-                                      "{\"shape\": [4611686018427387904, 2]}", "{\"shape\": [1,1,1,1,1,1,1,1,1]}", "{} {}", "{\"a\": 1} x", "{\"params\": {\"format\": 1}}"};
+    static const char *const row[] = {"",
+                                      "{",
+                                      "[]",
+                                      "7",
+                                      "{\"format\": 7}",
+                                      "{\"format\": \"x\"",
+                                      "{\"format\" \"x\"}",
+                                      "{\"blocksize\": \"64\"}",
+                                      "{\"blocksize\": -1}",
+                                      "{\"nested_offset\": true}",
+                                      "{\"shape\": 3}",
+                                      "{\"shape\": [0]}",
+                                      "{\"shape\": [1,]}",
+                                      "{\"shape\": [4611686018427387904, 2]}",
+                                      "{\"shape\": [1,1,1,1,1,1,1,1,1]}",
+                                      "{} {}",
+                                      "{\"a\": 1} x",
+                                      "{\"params\": {\"format\": 1}}"};
     for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) refused(row[i], strlen(row[i]));
     char *large = calloc(1, QUANT_JSON_MAX + 2);
     REQUIRE(large);
