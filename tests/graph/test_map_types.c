@@ -12,7 +12,8 @@ static uint32_t type_of_map(uint32_t precision, const char *expression, uint32_t
     const kiln_map m = {.size = sizeof m, .dtype = asked};
     kiln_t y = record_map(&r, expression, x, b ? 2 : 1, asked ? &m : NULL, NULL);
     uint32_t got = 0;
-    if (CHECK_MSG(r.failure.status == KILN_OK && y.id, "%s: %s", expression, r.failure.message)) got = r.op[y.id - 1].dtype;
+    if (CHECK_MSG(r.failure.status == KILN_OK && y.id, "%s: %s", expression, r.failure.message))
+        got = r.op[y.id - 1].dtype;
     recording_free(&r);
     return got;
 }

@@ -44,7 +44,9 @@ static void test_symmetry(void)
     for (int i = 0; i < 5; i++)
         for (int j = 0; j < 5; j++)
             for (int k = 1; k < 10; k++)
-                CHECK_NEAR(beta_quantile(k / 10.0, shape[i], shape[j]) + beta_quantile(1 - k / 10.0, shape[j], shape[i]), 1, 1e-9);
+                CHECK_NEAR(beta_quantile(k / 10.0, shape[i], shape[j]) +
+                               beta_quantile(1 - k / 10.0, shape[j], shape[i]),
+                           1, 1e-9);
 }
 
 static void test_ends(void)
@@ -52,11 +54,13 @@ static void test_ends(void)
     CHECK(beta_quantile(0, 0.6, 0.6) == 0 && beta_quantile(-1, 2, 3) == 0);
     CHECK(beta_quantile(1, 0.6, 0.6) == 1 && beta_quantile(2, 2, 3) == 1);
     CHECK(beta_quantile(0.5, 0.6, 0.6) == 0.5);
-    for (int k = 1; k < 1000; k++) CHECK(beta_quantile(k / 1000.0, 0.6, 0.6) > beta_quantile((k - 1) / 1000.0, 0.6, 0.6));
+    for (int k = 1; k < 1000; k++)
+        CHECK(beta_quantile(k / 1000.0, 0.6, 0.6) > beta_quantile((k - 1) / 1000.0, 0.6, 0.6));
 }
 
 int main(int argc, char **argv)
 {
-    static const test_case cases[] = {CASE(test_one_side_is_one), CASE(test_polynomials_and_the_arcsine), CASE(test_symmetry), CASE(test_ends)};
+    static const test_case cases[] = {CASE(test_one_side_is_one), CASE(test_polynomials_and_the_arcsine),
+                                      CASE(test_symmetry), CASE(test_ends)};
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }
