@@ -4,7 +4,9 @@
 #include "harness.h"
 
 #include "base/memory_alloc.h"
+#include "kiln/model.h"
 #include "plugin/abilities.h"
+#include "plugin/ctx.h"
 
 #include <string.h>
 
@@ -117,6 +119,49 @@ static void test_a_copy_that_cannot_be_made(void)
     registry_rewind(mark);
 }
 
+static int detect_5(const kiln_weights_api *w, const kiln_weights *set) { return (void)w, (void)set, 5; }
+static int detect_7(const kiln_weights_api *w, const kiln_weights *set) { return (void)w, (void)set, 7; }
+static int detect_0(const kiln_weights_api *w, const kiln_weights *set) { return (void)w, (void)set, 0; }
+static kiln_value *no_value(const kiln_host *h, kiln_ctx *c, kiln_weights *w)
+{
+    return (void)h, (void)c, (void)w, NULL;
+}
+
+/* The highest score wins, of equal ones the first; 0 is no family. */
+static void test_which_family_it_is(void)
+{
+    const kiln_model_api *models = engine_host.ability(KILN_MODEL_ABILITY);
+    const size_t mark = registry_mark();
+    const kiln_model_family f[] = {
+        {.size = sizeof f[0], .name = "none", .kind = "toy", .detect = detect_0, .open = no_value},
+        {.size = sizeof f[0], .name = "five", .kind = "toy", .detect = detect_5, .open = no_value},
+        {.size = sizeof f[0], .name = "seven", .kind = "toy", .detect = detect_7, .open = no_value},
+        {.size = sizeof f[0], .name = "also seven", .kind = "toy", .detect = detect_7, .open = no_value},
+        {.size = sizeof f[0], .name = "other", .kind = "game", .detect = detect_7, .open = no_value}};
+    const kiln_model_family wrong[] = {
+        {.size = sizeof f[0], .name = "w", .kind = "", .detect = detect_0, .open = no_value},
+        {.size = sizeof f[0], .name = "w", .kind = "toy", .open = no_value},
+        {.size = sizeof f[0], .name = "w", .kind = "toy", .detect = detect_0},
+        {.size = sizeof f[0], .name = "w", .detect = detect_0, .open = no_value},
+        {.size = offsetof(kiln_model_family, open), .name = "w", .kind = "toy", .detect = detect_0, .open = no_value}};
+    registry_owner_set("org.test", NULL);
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+        refused(models->register_family(&wrong[i]), "a model family without kind");
+    refused(models->register_family(NULL), "a model family without kind");
+    for (size_t i = 0; i < 5; i++) {
+        CHECK_EQ(models->register_family(&f[i]), KILN_OK);
+        const kiln_model_family *found = models->detect("toy", NULL);
+        CHECK(found == (i == 0 ? NULL : i == 1 ? &f[1] : &f[2]));
+    }
+    CHECK(models->detect("game", NULL) == &f[4] && !models->detect("sport", NULL));
+    CHECK(models->family_at("toy", 3) == &f[3] && !models->family_at("toy", 4) &&
+          models->family_at("game", 0) == &f[4]);
+    CHECK_STR(registry_family_owner(4), "org.test");
+    CHECK(!registry_family_owner(5));
+    registry_owner_set(NULL, NULL);
+    registry_rewind(mark);
+}
+
 static void test_abilities_of_plugins(void)
 {
     static const uint32_t table[] = {8, 1};
@@ -137,7 +182,7 @@ static void test_abilities_of_plugins(void)
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {CASE(test_rows_without_what_they_need), CASE(test_outside_open),
-                                      CASE(test_a_name_is_taken_once), CASE(test_a_copy_that_cannot_be_made),
-                                      CASE(test_abilities_of_plugins)};
+                                      CASE(test_a_name_is_taken_once),        CASE(test_a_copy_that_cannot_be_made),
+                                      CASE(test_abilities_of_plugins),        CASE(test_which_family_it_is)};
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }
