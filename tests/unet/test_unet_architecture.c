@@ -1,11 +1,14 @@
 /* test_unet_architecture.c - what released UNets are called by their configurations: each number that is another makes
- * it another network, and nothing behind the last level counts. Figures: the models' config.json.
+ * it another network, and nothing behind the last level counts; and which inputs they have. Figures: the models'
+ * config.json.
  */
 #include "harness.h"
 
 #include "kiln/standard_sampling.h"
 #include "unet_architecture.h"
+#include "unet_inputs.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static const struct {
@@ -103,9 +106,44 @@ static void test_ranges(void)
     }
 }
 
+/* A row for each input and no other, in order. */
+static void check_rows(const unet_config *c, const char *wanted)
+{
+    kiln_input_spec row[64];
+    char names[400] = "";
+    const uint32_t n = unet_input_rows(c, 0, row);
+    for (uint32_t i = 0; i < n && i < 64; i++)
+        snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", i ? " " : "", row[i].name);
+    CHECK_STR(names, wanted);
+}
+
+static void test_inputs(void)
+{
+    static const char *const base[] = {"height", "width", "crop_h", "crop_w", "target_height", "target_width"},
+                             *const refiner[] = {"height", "width", "crop_h", "crop_w", "aesthetic_score"};
+    unet_config c = config_of(0);
+    check_rows(&c, "context");
+    c.concat = UNET_INPAINT, c.guidance = 256;
+    check_rows(&c, "context guidance mask masked_image");
+    c = config_of(4), memcpy(c.number, base, sizeof base), c.sinusoid = 256;
+    check_rows(&c, "context pooled height width crop_h crop_w target_height target_width");
+    kiln_input_spec row[UNET_INPUTS_MAX];
+    unet_input_rows(&c, 0, row);
+    CHECK(row[1].width == 1280 && row[6].fallback_from && strcmp(row[6].fallback_from, "height") == 0 &&
+          row[4].fallback == 0);
+    c = config_of(5), memcpy(c.number, refiner, sizeof refiner), c.concat = UNET_EDIT;
+    check_rows(&c, "context pooled height width crop_h crop_w aesthetic_score image");
+    c = config_of(3);
+    check_rows(&c, "context image_embedding");
+    c = config_of(3), c.beside = UNET_CLASS, c.concat = UNET_UPSCALE;
+    check_rows(&c, "context noise_level image");
+    c = config_of(0), c.encoder = 1, c.context = 0;
+    check_rows(&c, "");
+}
+
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {CASE(test_released), CASE(test_every_number_tells),
-                                      CASE(test_what_is_said_behind_the_name), CASE(test_ranges)};
+                                      CASE(test_what_is_said_behind_the_name), CASE(test_ranges), CASE(test_inputs)};
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }
