@@ -1,5 +1,5 @@
 # kiln: make (build), make run, make test, make bench, make install PREFIX=...
-#   DEBUG=1            -O0 -g with assertions       SAN=address|undefined|thread, with assertions
+#   DEBUG=1            -O0 -g with assertions       SAN=address|undefined|thread, with assertions; SAN=undefined,address: both at once
 #   COVERAGE=1         counts branches (scripts/coverage)
 #   CC=clang           another compiler             V=1  show commands
 #   KILN_BUILD=FOLDER  build there (no blanks in its name) and not in build/; the sources may be read-only
@@ -23,7 +23,8 @@ ifeq ($(DEBUG),1)
 config := debug
 endif
 ifneq ($(SAN),)
-config := $(config)-$(SAN)
+comma := ,
+config := $(config)-$(subst $(comma),-,$(SAN))
 endif
 ifeq ($(COVERAGE),1)
 config := coverage
@@ -43,7 +44,7 @@ endif
 ifeq ($(DEBUG)$(SAN),)
 OPT += -DNDEBUG
 endif
-SANFLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer)
+SANFLAGS := $(if $(SAN),-Wno-maybe-uninitialized -Wno-format-truncation -fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer)
 # Branches as they are written: none inlined twice, none made a conditional move. Counts are kept where a process ends by _exit.
 ifeq ($(COVERAGE),1)
 OPT := -O1 -fno-inline -fno-ssa-phiopt -DNDEBUG -Wno-maybe-uninitialized
@@ -72,6 +73,9 @@ $(B)/%_avx512vnni.o: isa := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512v
 optimised_kernel := $(if $(filter 1,$(DEBUG)),,-O3 -fno-math-errno -fno-trapping-math)
 ifeq ($(COVERAGE),1)
 optimised_kernel := -fprofile-update=single -fno-math-errno -fno-trapping-math -Dalways_inline=unused
+endif
+ifneq ($(findstring undefined,$(SAN)),)
+optimised_kernel := -O1 -Dalways_inline=unused # each lane of an unrolled kernel is checked: minutes of optimizing
 endif
 $(B)/engine/backend/cpu/%.o: kernel_opt := $(optimised_kernel)
 $(B)/engine/tensor/block_%.o: kernel_opt := $(optimised_kernel)
@@ -137,7 +141,7 @@ $(B)/plugins/kiln-$(1).so: $$(plugin_obj_$(1)) $$(plugin_data_$(1))
 	$$(Q)chmod go-w $$(@D) $$@
 	$$(if $$(plugin_data_$(1)),$$(Q)rm -rf $$(@:.so=.data) && cp -R plugins/$(1)/data $$(@:.so=.data) && chmod -R u+w $$(@:.so=.data) && chmod -R go-w $$(@:.so=.data))
 endef
-ifneq ($(filter address thread,$(SAN)),)
+ifneq ($(filter %address thread,$(SAN)),)
 plugin_undefined_ok := 1
 endif
 $(foreach p,$(plugin_names),$(eval $(call plugin_rule,$(p))))
@@ -241,7 +245,7 @@ test_libs_upscaler := -lpng
 test_tools += $(B)/tests/bench/random_model $(B)/tests/bench/ceilings $(B)/tests/bench/bandwidth $(B)/tests/bench/parity $(B)/tests/bench/op_times $(B)/tests/bench/cache $(B)/tests/bench/patched $(B)/tests/bench/block_products
 # Faults: the library that makes them, and what they are made to. Not under sanitizers, which interpose the same functions.
 ifeq ($(SAN),)
-test_tools += $(B)/tests/torture/torture $(B)/tests/torture/shim.so $(B)/tests/torture/touch.so
+test_tools += $(B)/tests/torture/torture $(B)/tests/torture/shim.so $(B)/tests/torture/touch.so $(B)/tests/torture/weather.so
 endif
 $(B)/tests/torture/%.so: tests/torture/%.c
 	@mkdir -p $(@D)
@@ -356,6 +360,11 @@ parity-tokenizers: setup
 torture: setup
 	$(Q)$(MAKE) --no-print-directory tests
 	$(Q)KILN_BUILD=$(B) scripts/torture
+# Sixteen processes on one store for an hour, under kills, a full disk, jumping clocks and failing locks: make soak [MINUTES=60] [OTHER=KILN]
+.PHONY: soak
+soak: setup
+	$(Q)$(MAKE) --no-print-directory tests
+	$(Q)KILN_BUILD=$(B) scripts/soak --minutes $(or $(MINUTES),60) $(if $(OTHER),--other $(OTHER))
 # Which branches of engine/ the tests take, and whether they fail when a token is changed (docs/coverage.md).
 .PHONY: coverage mutation
 coverage: setup

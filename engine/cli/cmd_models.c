@@ -32,6 +32,7 @@ const manual manual_models = {
 
 typedef struct {
     const char *kind, *name, *path;
+    size_t order; /* in which it was found: of one kind and name the first is taken */
 } model;
 
 typedef struct {
@@ -49,7 +50,7 @@ static void add(void *arg, const char *kind, const char *name, const char *path)
     if (!array_reserve(&m->all, &m->capacity, m->n + 1, sizeof *m->all))
         m->failed = 1;
     else
-        m->all[m->n++] = (model){kind ? kind : "-", name, path};
+        m->all[m->n] = (model){kind ? kind : "-", name, path, m->n}, m->n++;
 }
 
 static int by_kind(const void *a, const void *b)
@@ -57,7 +58,7 @@ static int by_kind(const void *a, const void *b)
     const model *x = a, *y = b;
     int order = strcmp(x->kind, y->kind);
     if (!order) order = strcmp(x->name, y->name);
-    return order ? order : strcmp(x->path, y->path);
+    return order ? order : x->order < y->order ? -1 : 1;
 }
 
 /* An embedding is no model: rows of numbers for each text encoder, "clip_l", or one tensor for whichever has its width.
@@ -95,6 +96,7 @@ static void put_families(const char *path, const char *kind, str *s, uint64_t *b
 
 static void print_one(const models *m, const model *one, int first)
 {
+    int hidden = !first && strcmp(one->kind, one[-1].kind) == 0 && strcmp(one->name, one[-1].name) == 0;
     str families = {0}, s = {0};
     uint64_t bytes;
     char size[16], hex[33] = "";
@@ -112,11 +114,12 @@ static void print_one(const models *m, const model *one, int first)
             str_printf(&s, "%s\"%s\": ", i ? ", " : first ? "{" : ", {", pair[i][0]);
             str_json(&s, pair[i][1], strlen(pair[i][1]), 1);
         }
-        str_printf(&s, ", \"bytes\": %llu}", (unsigned long long)bytes);
+        str_printf(&s, ", \"bytes\": %llu%s}", (unsigned long long)bytes, hidden ? ", \"hidden\": true" : "");
         print_str(stdout, &s);
     } else {
-        print_text(stdout, "%-16s %-36s %9s  %s%s%s\n", one->kind, one->name, bytes ? str_bytes(size, bytes) : "-",
-                   str_text(&families), hex[0] ? "  " : "", hex);
+        print_text(stdout, "%-16s %-36s %9s  %-24s %s%s%s%s\n", one->kind, one->name,
+                   bytes ? str_bytes(size, bytes) : "-", str_text(&families), hex, hex[0] ? "  " : "", one->path,
+                   hidden ? " (not taken: the one above is found first)" : "");
     }
     str_free(&s);
     str_free(&families);

@@ -147,7 +147,7 @@ static void test_every_kind(void)
 
 static void test_every_tensor(void)
 {
-    static const int64_t dim[] = {3, 1, 2, 5, 1, 2};
+    static const int64_t dim[KILN_MAX_RANK] = {3, 1, 2, 5, 1, 2, 1, 2};
     for (uint32_t dtype = KILN_F32; dtype <= KILN_BOOL8; dtype++)
         for (uint32_t rank = 0; rank <= KILN_MAX_RANK; rank++) trip(tensor(dtype, rank, dim), dtype_name(dtype));
     trip(tensor(KILN_F32, 2, (int64_t[]){0, 7}), "empty tensor");

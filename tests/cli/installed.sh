@@ -2,7 +2,7 @@
 # COMMAND...` runs a command with nothing in the clone's folder and an empty HOME ($work/home), or answers 125 where mounts are not allowed.
 install_kiln() {
     local san="" debug=""
-    case $KILN_BUILD in *-address) san=address ;; *-undefined) san=undefined ;; *-thread) san=thread ;; esac
+    case $KILN_BUILD in *-undefined-address) san=undefined,address ;; *-address) san=address ;; *-undefined) san=undefined ;; *-thread) san=thread ;; esac
     case $KILN_BUILD in *debug*) debug=1 ;; esac
     env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL make -s -C "$KILN_ROOT" install NVCC= PREFIX="$1" DEBUG="$debug" SAN="$san" >"$work/install.txt" 2>&1 && return 0
     tail -n 5 "$work/install.txt"

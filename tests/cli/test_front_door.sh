@@ -128,7 +128,13 @@ check params_is_json python3 -c 'import json; p=json.load(open("stdout")); asser
 mkdir -p store/cks/sub; ln -s "$KILN_ROOT/workflows/models/shapes-sd1" store/cks/mine; ln -s "$KILN_ROOT/workflows/models/loras/shapes-turbo.safetensors" store/cks/sub/turbo.safetensors
 printf 'comfyui:\n    base_path: store\n    is_default: true\n    checkpoints: cks/\n    loras: |\n        nowhere/\n        cks/sub\n' >extra.yaml
 expect models 0 "sd-unet, clip, sd1-vae" "$kiln" models --models extra.yaml --kind checkpoints
-check models_name grep -qE "^checkpoints +mine " stdout
+check models_name grep -qE "^checkpoints +mine .* sd-unet, clip, sd1-vae +([^ ]*/)?store/cks/mine$" stdout
+mkdir -p first/checkpoints; ln -s "$KILN_ROOT/workflows/models/shapes-sd1" first/checkpoints/mine
+expect models_hidden 0 "store/cks/mine (not taken: the one above is found first)" "$kiln" models --models first:extra.yaml --kind checkpoints
+check models_first grep -qE "^checkpoints +mine .* +([^ ]*/)?first/checkpoints/mine$" stdout
+expect models_hidden_json 0 "" "$kiln" models --models first:extra.yaml --kind checkpoints --json
+check models_says_which_is_hidden python3 -c 'import json; m=[x for x in json.load(open("stdout"))["models"] if x["name"]=="mine"]; assert [x.get("hidden", False) for x in m]==[False, True] and "first" in m[0]["path"], m'
+rm -r first
 expect models_json 0 "" "$kiln" models --models extra.yaml --kind loras --json --hash
 check models_is_json python3 -c 'import json; m=json.load(open("stdout"))["models"]; one=[x for x in m if x["name"]=="turbo.safetensors"][0]; assert one["family"]=="lora" and one["bytes"]>1000 and len(one["hash"])==32, one'
 expect_in="log stdout"

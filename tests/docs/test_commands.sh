@@ -12,7 +12,7 @@ built="$KILN_ROOT/$KILN_BUILD" fixtures="$KILN_ROOT/tests/docs/fixtures"
 unset KILN_PLUGIN_PATH KILN_MODELS KILN_INPUT KILN_MEMORY XDG_CACHE_HOME XDG_DATA_HOME KILN_CACHE MAKEFLAGS MFLAGS MAKELEVEL
 install_kiln "$work/usr" || { echo "FAIL install"; exit 1; }
 
-case $built in *-address) export SAN=address ;; *-undefined) export SAN=undefined ;; *-thread) export SAN=thread ;; *) unset SAN ;; esac
+case $built in *-undefined-address) export SAN=undefined,address ;; *-address) export SAN=address ;; *-undefined) export SAN=undefined ;; *-thread) export SAN=thread ;; *) unset SAN ;; esac
 
 pages() { (cd "$KILN_ROOT" && find README.md docs -name '*.md' | LC_ALL=C sort); }
 
@@ -38,7 +38,7 @@ newest_key() { kiln cache ls --json | sed -nE '1s/.*"key": *"([0-9a-f]*)".*/\1/p
 cc() { command cc ${SAN:+-fsanitize=$SAN} "$@"; }
 python3() {
     case ${SAN:-} in
-    address) ASAN_OPTIONS=detect_leaks=0 LD_PRELOAD=$(command cc -print-file-name=libasan.so) command python3 "$@" ;;
+    *address) ASAN_OPTIONS=detect_leaks=0 LD_PRELOAD=$(command cc -print-file-name=libasan.so) command python3 "$@" ;;
     thread) LD_PRELOAD=$(command cc -print-file-name=libtsan.so) command python3 "$@" ;;
     *) command python3 "$@" ;;
     esac

@@ -18,7 +18,7 @@ major=$(sed -n 's/^#define KILN_ABI_MAJOR //p' "$prefix/include/kiln/plugin.h")
 export PKG_CONFIG_PATH="$prefix/lib/pkgconfig" LD_LIBRARY_PATH="$prefix/lib" KILN_CACHE=off
 cp "$KILN_ROOT/docs/library/run_workflow.c" "$KILN_ROOT/docs/library/run_workflow.py" "$KILN_ROOT/tests/library/ways.c" .
 san=""
-case $KILN_BUILD in *-address) san="-fsanitize=address" ;; *-undefined) san="-fsanitize=undefined" ;; *-thread) san="-fsanitize=thread" ;; esac
+case $KILN_BUILD in *-undefined-address) san="-fsanitize=undefined,address" ;; *-address) san="-fsanitize=address" ;; *-undefined) san="-fsanitize=undefined" ;; *-thread) san="-fsanitize=thread" ;; esac
 # shellcheck disable=SC2046,SC2086
 for what in run_workflow ways; do
     cc -std=c11 -Wall -Wextra -Wpedantic -Werror $san $what.c -o $what $(pkg-config --cflags --libs kiln-engine) >cc.txt 2>&1 || { cat cc.txt; false; }

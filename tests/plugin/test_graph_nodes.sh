@@ -156,8 +156,8 @@ verdict pictures_of_two_sizes_are_no_batch $?
 run sizes.yaml --over extra=8,12,16 --set whole.batch_size=1 && [ "$(ls out/*.png | wc -l)" = 6 ] && [ "$(grep -c '"status": "done"' out/manifest.jsonl)" = 3 ]
 verdict a_sweep_over_an_item $?
 began=$(date +%s.%N); "$kiln" run three.yaml --plugins good --cache rows --out rows --over w8.color=1,2 >run.txt 2>&1; ended=$(date +%s.%N)
-sed -n 's/.*"seconds": \([0-9.]*\).*/\1/p' rows/manifest.jsonl | sort -n | tr '\n' ' ' >seconds # 0.2 s a call: three of them, then one
-read -r one three <seconds; awk -v a="$one" -v b="$three" -v wall="$(awk -v x="$began" -v y="$ended" "BEGIN { print y - x }")" 'BEGIN { exit !(a < b && a >= 0.2 && b >= 0.6 && b <= wall) }'; verdict the_manifest_counts_a_list_once $?
+sed -n 's/.*"seconds": \([0-9.]*\).*/\1/p' rows/manifest.jsonl | sort -n | tr '\n' ' ' >seconds # 0.2 s a call: one row has three; the other has one, or waits beside it
+read -r one three <seconds; awk -v a="$one" -v b="$three" -v wall="$(awk -v x="$began" -v y="$ended" "BEGIN { print y - x }")" 'BEGIN { exit !(a >= 0.2 && b >= 0.6 && b <= wall) }'; verdict the_manifest_counts_a_list_once $?
 
 "$kiln" graph sizes.yaml --plugins good -o - >run.txt 2>&1 && grep -q 'label="image\\nEmptyImage\\nfor each item[^"]*", peripheries=2' run.txt &&
     grep -q 'label="INT list", tooltip="width", color="[^"]*", fontcolor="[^"]*", style=bold' run.txt && grep -q 'label="whole\\nRebatchImages\(\\n[^"]*\)*"\]' run.txt

@@ -10,7 +10,7 @@ verdict() { # NAME RESULT: a status of 0 is a pass
 unset MAKEFLAGS MFLAGS MAKELEVEL
 prefix="$work/usr"
 make -s -C "$KILN_ROOT" install NVCC= PREFIX="$prefix" DEBUG="$(case $KILN_BUILD in *debug*) echo 1 ;; esac)" \
-    SAN="$(case $KILN_BUILD in *-address) echo address ;; *-undefined) echo undefined ;; *-thread) echo thread ;; esac)" >"$work/install.txt" 2>&1
+    SAN="$(case $KILN_BUILD in *-undefined-address) echo undefined,address ;; *-address) echo address ;; *-undefined) echo undefined ;; *-thread) echo thread ;; esac)" >"$work/install.txt" 2>&1
 installed=$?
 [ $installed -eq 0 ] || tail -n 5 "$work/install.txt"
 verdict install "$installed"

@@ -12,7 +12,7 @@ verdict() { # NAME RESULT: a status of 0 is a pass
 unset MAKEFLAGS MFLAGS MAKELEVEL KILN_PLUGIN_PATH KILN_MEMORY
 prefix="$work/usr"
 make -s -C "$KILN_ROOT" install NVCC= PREFIX="$prefix" DEBUG="$(case $KILN_BUILD in *debug*) echo 1 ;; esac)" \
-    SAN="$(case $KILN_BUILD in *-address) echo address ;; *-undefined) echo undefined ;; *-thread) echo thread ;; esac)" >"$work/install.txt" 2>&1
+    SAN="$(case $KILN_BUILD in *-undefined-address) echo undefined,address ;; *-address) echo address ;; *-undefined) echo undefined ;; *-thread) echo thread ;; esac)" >"$work/install.txt" 2>&1
 result=$?; [ $result -eq 0 ] || tail -n 5 "$work/install.txt"
 verdict install $result; [ $result -eq 0 ] || exit 1
 export PKG_CONFIG_PATH="$prefix/lib/pkgconfig" XDG_CACHE_HOME="$work/xdg"

@@ -11,7 +11,7 @@ unset MAKEFLAGS MFLAGS MAKELEVEL KILN_PLUGIN_PATH
 export XDG_CACHE_HOME="$work/xdg"
 prefix="$work/usr" kiln="$work/usr/bin/kiln"
 make -s -C "$KILN_ROOT" install NVCC= PREFIX="$prefix" DEBUG="$(case $KILN_BUILD in *debug*) echo 1 ;; esac)" \
-    SAN="$(case $KILN_BUILD in *-address) echo address ;; *-undefined) echo undefined ;; *-thread) echo thread ;; esac)" >"$work/install.txt" 2>&1 ||
+    SAN="$(case $KILN_BUILD in *-undefined-address) echo undefined,address ;; *-address) echo address ;; *-undefined) echo undefined ;; *-thread) echo thread ;; esac)" >"$work/install.txt" 2>&1 ||
     { tail -n 5 "$work/install.txt"; echo "FAIL install"; exit 1; }
 export PKG_CONFIG_PATH="$prefix/lib/pkgconfig"
 mkdir "$work/plugins"
