@@ -31,15 +31,30 @@ def all_tests():
     return found
 
 
-def run_test(name, build, limit, log, root=ROOT, more_env=None):
-    """Runs a test as scripts/run-tests does: (seconds, "" or what failed)."""
+def wait_for_failure(process, log, limit):
+    """Waits until the process ends or its log has a FAIL; its status, or None when it still runs."""
+    end, seen = time.monotonic() + limit, 0
+    while time.monotonic() < end:
+        try:
+            return process.wait(0.2)
+        except subprocess.TimeoutExpired:
+            size = os.path.getsize(log)
+            if size > seen and re.search(rb"^FAIL ", open(log, "rb").read(), re.M):
+                return 1
+            seen = size
+    raise subprocess.TimeoutExpired(process.args, limit)
+
+
+def run_test(name, build, limit, log, root=ROOT, more_env=None, until_failure=False):
+    """Runs a test as scripts/run-tests does, or the cases of it that are named behind it: (seconds, "" or what failed)."""
+    name, *cases = name.split()
     env = dict(os.environ, KILN_ROOT=root, KILN_BUILD=os.path.relpath(build, root), LC_ALL="C.UTF-8", KILN_CONFIG="off", KILN_CACHE="off")
     env["XDG_DATA_HOME"] = os.path.join(build, "test-log", "data")
     for unwanted in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL"):
         env.pop(unwanted, None)
     env.update(more_env or {})
     script = os.path.join(root, name + ".sh")
-    command = ["bash", name + ".sh"] if os.path.exists(script) else [os.path.join(build, name)]
+    command = ["bash", name + ".sh"] if os.path.exists(script) else [os.path.join(build, name), *cases]
     os.makedirs(os.path.dirname(log), exist_ok=True)
     begun, timed_out = time.monotonic(), False
     with open(log, "wb") as out:
@@ -48,7 +63,7 @@ def run_test(name, build, limit, log, root=ROOT, more_env=None):
         except OSError as e:
             return 0.0, str(e)
         try:
-            status = process.wait(limit)
+            status = wait_for_failure(process, log, limit) if until_failure else process.wait(limit)
         except subprocess.TimeoutExpired:
             timed_out, status = True, -1
         try:  # what it started and did not wait for

@@ -156,6 +156,32 @@ static void test_files_come_back(void)
     node_text[0] = NULL;
 }
 
+/* The head's length is a multiple of 8, and no blank is more than that takes. */
+static void test_a_head_is_as_short_as_it_can_be(void)
+{
+    char text[40] = "";
+    node_text[0] = text;
+    for (int i = 0; i < 17; i++) {
+        kiln_value *v = latent_of(tensor_of(4, (const int64_t[]){1, 1, 2, 4}, (const float[8]){1}, NULL));
+        made m = node_with(&node_save_latent, "", v, NULL, NULL);
+        CHECK_MSG(m.status == KILN_OK, "%s", m.why.message);
+        unsigned char begin[8], head[2000];
+        FILE *f = fopen(node_file, "rb");
+        REQUIRE(f && fread(begin, 1, 8, f) == 8);
+        size_t n = begin[0] | (size_t)begin[1] << 8, blanks = 0;
+        REQUIRE(n < sizeof head && fread(head, 1, n, f) == n);
+        while (blanks < n && head[n - 1 - blanks] == ' ') blanks++;
+        CHECK_EQ(n % 8, 0);
+        CHECK_MSG(blanks < 8, "%zu blanks behind %zu bytes", blanks, n - blanks);
+        CHECK(head[n - 1 - blanks] == '}' && fread(head, 1, sizeof head, f) == 8 * sizeof(float));
+        fclose(f);
+        made_free(&m);
+        value_unref(v);
+        memset(text, 'x', (size_t)i + 1);
+    }
+    node_text[0] = NULL;
+}
+
 static const char *write_latent(const char *header, size_t header_size, const void *data, size_t n)
 {
     static char path[1100];
@@ -219,8 +245,12 @@ static void test_files_that_are_none(void)
 
 int main(int argc, char **argv)
 {
-    static const test_case cases[] = {CASE(test_operations),       CASE(test_batches),
-                                      CASE(test_trimming),         CASE(test_files_come_back),
-                                      CASE(test_files_of_comfyui), CASE(test_files_that_are_none)};
+    static const test_case cases[] = {CASE(test_operations),
+                                      CASE(test_batches),
+                                      CASE(test_trimming),
+                                      CASE(test_files_come_back),
+                                      CASE(test_files_of_comfyui),
+                                      CASE(test_files_that_are_none),
+                                      CASE(test_a_head_is_as_short_as_it_can_be)};
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }

@@ -3,6 +3,7 @@
  */
 #include "golden_kit.h"
 
+#include "base/memory_alloc.h"
 #include "kiln/loading.h"
 #include "plugin/abilities.h"
 #include "tensor/value.h"
@@ -113,6 +114,30 @@ static void test_a_tensor_that_is_not_there(void)
     weights_unref(set);
 }
 
+/* A look that is short of memory says so, whichever allocation it is that fails. */
+static void test_a_look_without_memory(void)
+{
+    kiln_value *out[ALL];
+    REQUIRE(load_from(NULL, tiny_path(), 0, out) == KILN_OK);
+    for (size_t i = 0; i < ALL; i++) {
+        kiln_call c = call_of(rig_ctx());
+        mem_fail_at(-1, 0);
+        CHECK_EQ(loading()->check(&c, all[i], out[i]), KILN_OK);
+        int64_t n = mem_count(), failed = 0;
+        for (int64_t k = 0; k < n; k += 1 + k / 16) {
+            c = call_of(rig_ctx());
+            mem_fail_at(k, 0);
+            kiln_status status = loading()->check(&c, all[i], out[i]);
+            mem_fail_at(-1, 0);
+            CHECK_MSG(status == KILN_OK || status == KILN_ERR_NOMEM, "allocation %lld: %d %s", (long long)k,
+                      (int)status, rig_message());
+            failed += status != KILN_OK;
+        }
+        CHECK_MSG(failed > 4, "%lld of %lld allocations failed", (long long)failed, (long long)n);
+    }
+    drop(out);
+}
+
 static void test_nothing_to_load_from(void)
 {
     kiln_value *out[ALL];
@@ -133,7 +158,7 @@ int main(int argc, char **argv)
     static const test_case cases[] = {
         CASE(test_parts_in_the_order_asked_for), CASE(test_a_part_that_is_not_there),
         CASE(test_a_tensor_that_is_not_there),   CASE(test_nothing_to_load_from),
-        CASE(test_tensors_that_nobody_misses),
+        CASE(test_tensors_that_nobody_misses),   CASE(test_a_look_without_memory),
     };
     static const char *const names[] = {"tokenizer", "clip", "unet", "vae", "loader"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) load_plugin(names[i]);

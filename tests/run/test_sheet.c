@@ -159,9 +159,62 @@ static void test_labels_have_room(void)
     sweep_free(&s);
 }
 
+/* 1: the picture's red is in the column. */
+static int has_red(const uint8_t *rgb, const png_image *image, unsigned x)
+{
+    for (unsigned y = 0; y < image->height; y++) {
+        const uint8_t *p = rgb + 3 * ((size_t)y * image->width + x);
+        if (p[0] == 255 && p[1] == 0) return 1;
+    }
+    return 0;
+}
+
+/* An axis of few values is a line and a longer one wraps; a second axis makes lines of any length; many are a square.
+ */
+static void test_how_many_stand_side_by_side(void)
+{
+    static const struct {
+        const char *a, *b;
+        unsigned columns, lines;
+    } row[] = {{"a=1..16", NULL, 16, 1},    {"a=1..17", NULL, 5, 4},      {"a=1,2", "b=1..9", 9, 2},
+               {"a=1,2", "b=1..64", 64, 2}, {"a=1,2", "b=1..65", 12, 11}, {"a=1..36", NULL, 6, 6}};
+    for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
+        sweep s;
+        error e = {0};
+        char path[600];
+        png_image image;
+        snprintf(path, sizeof path, "%s/sheet.png", test_folder());
+        REQUIRE(make(&s, row[i].a, row[i].b));
+        sheet_cell *cell = calloc(s.n_row, sizeof *cell);
+        paint(0, 100, 100, 255, 0, 0, 0);
+        for (size_t k = 0; cell && k < s.n_row; k++) cell[k] = (sheet_cell){SHEET_PICTURE, path_of[0]};
+        REQUIRE(cell && sheet_write(&s, cell, path, &e) == KILN_OK);
+        uint8_t *rgb = open_sheet(path, &image);
+        REQUIRE(rgb != NULL);
+        unsigned columns = 0, lines = 0; /* of red that begin in the first of them */
+        for (unsigned y = 0, x; y < image.height && !columns; y++)
+            for (x = 1; x < image.width; x++) {
+                const uint8_t *p = rgb + 3 * ((size_t)y * image.width + x);
+                columns += p[1] == 0 && p[0] == 255 && p[-2] != 0;
+            }
+        unsigned left = 0;
+        while (left < image.width && !has_red(rgb, &image, left)) left++;
+        for (unsigned y = 1; y < image.height; y++) {
+            const uint8_t *p = rgb + 3 * ((size_t)y * image.width + left), *above = p - 3 * (size_t)image.width;
+            lines += p[1] == 0 && p[0] == 255 && above[1] != 0;
+        }
+        CHECK_MSG(columns == row[i].columns && lines == row[i].lines, "%s %s: %u x %u", row[i].a,
+                  row[i].b ? row[i].b : "", columns, lines);
+        free(rgb);
+        free(cell);
+        sweep_free(&s);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {CASE(test_a_grid), CASE(test_pictures_are_averaged_down),
-                                      CASE(test_what_cannot_be_read_or_fit), CASE(test_labels_have_room)};
+                                      CASE(test_what_cannot_be_read_or_fit), CASE(test_labels_have_room),
+                                      CASE(test_how_many_stand_side_by_side)};
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }

@@ -815,6 +815,59 @@ static void test_controls_that_do_not_fit_are_refused(void)
     CHECK_MSG(strstr(call_why.message, "CONTROL_NET") != NULL, "%s", call_why.message);
 }
 
+/* A control's result is [N,1,1,C]. */
+static void control_of_the_whole(const kiln_network *n, const kiln_ops *ops, kiln_program *p, kiln_weights *w,
+                                 const kiln_named_tensor *in, size_t n_in, const kiln_outputs *to)
+{
+    (void)n, (void)w;
+    kiln_t hint = ops->slice(p, ops->slice(p, kiln_input(in, n_in, "hint"), 1, 0, 1), 2, 0, 1);
+    to->add(to, "block.0", ops->affine(p, hint, 2, 0));
+}
+
+/* Latents of h x w under a control with a mask of a half. */
+static kiln_status draw_masked(int64_t h, int64_t w, int is_whole, float *x)
+{
+    static network_of n;
+    static kiln_network net;
+    static const double down[2] = {1, 0};
+    static const float zero[2 * CELL];
+    const int64_t dim[4] = {2, h, w, C};
+    kiln_value *v = control_net(&net, 0, NULL), *e = with_tokens(1, (const float[]){1}), *map = entry();
+    if (is_whole) net.record = control_of_the_whole;
+    net.family = is_whole ? "whole" : "parts";
+    set(map, "control_net", v);
+    set(map, "hint", filled(4, (const int64_t[]){1, h, w, C}, 0.25f));
+    set(map, "control_mask", filled(3, (const int64_t[]){1, h, w}, 0.5f));
+    set(e, "control", list_of(map, NULL));
+    kiln_value *model = hooked(&n, NULL, 0), *of = list_of(e, NULL), *result[2] = {NULL};
+    parts p = {.model = model,
+               .guider = made(&node_basic_guider, "", model, of),
+               .latent = map_of("samples", tensor_value(4, dim, zero)),
+               .noise = map_of("samples", tensor_value(4, dim, zero)),
+               .sigmas = sigmas_of(2, down)};
+    set(p.noise, "seed", values()->new_int(NULL, 1));
+    drop(of);
+    kiln_status status = sample(p, result);
+    size_t have = 0;
+    const float *got = status == KILN_OK ? floats_of(values()->map_get(result[0], "samples"), &have) : NULL;
+    if (got && CHECK_EQ(have, 2 * h * w * C)) memcpy(x, got, sizeof *x * have);
+    drop(result[0]), drop(result[1]);
+    return status;
+}
+
+static void test_what_a_mask_of_a_control_fits(void)
+{
+    static const int64_t size[][2] = {{H, W}, {1, W}, {H, 1}, {1, 1}};
+    float x[2 * CELL];
+    for (size_t i = 0; i < sizeof size / sizeof size[0]; i++) {
+        CHECK_MSG(draw_masked(size[i][0], size[i][1], 0, x) == KILN_OK, "%s", call_why.message);
+        for (int64_t k = 0; k < 2 * size[i][0] * size[i][1] * C; k++) CHECK_EQ(4 * x[k], 4 * 17 + 1);
+        int is_point = size[i][0] == 1 && size[i][1] == 1;
+        CHECK_EQ(draw_masked(size[i][0], size[i][1], 1, x) == KILN_OK, is_point); /* is the result of parts of x? */
+        CHECK_MSG(is_point || strstr(call_why.message, "'whole' cannot have a mask"), "%s", call_why.message);
+    }
+}
+
 /* ---- further streams ---- */
 
 static const double two = 2;
@@ -930,6 +983,7 @@ int main(int argc, char **argv)
                                       CASE(test_controls_add_what_they_say),
                                       CASE(test_controls_apart_add_the_same),
                                       CASE(test_controls_that_do_not_fit_are_refused),
+                                      CASE(test_what_a_mask_of_a_control_fits),
                                       CASE(test_a_latent_of_two_streams),
                                       CASE(test_streams_go_through_whole)};
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);

@@ -51,6 +51,27 @@ assert all(open(q["file"]) for q in a)'
     verdict a_seed_draws_the_same_places $?
 else echo "skip a_seed_draws_the_same_places: no git checkout"; fi
 
+# ---- results, and which tests come first
+python 'from load import mutate
+path = "'"$work"'/results.tsv"
+row = {"index": 7, "place": "a.c:3", "change": "! -> ", "verdict": "killed", "test": "tests/a/test_b", "ran": "1 of 3", "seconds": 2, "remark": ""}
+mutate.save_results(path, "d421d00ee7a0", 21, {7: row, 3: dict(row, index=3, verdict="equivalent", remark="a reason")})
+commit, seed, rows = mutate.load_results(path)
+assert (commit, seed, sorted(rows)) == ("d421d00ee7", 21, [3, 7]), (commit, seed, rows)
+assert rows[7]["test"] == "tests/a/test_b" and rows[7]["remark"] == "" and rows[3]["remark"] == "a reason"
+mutate.save_results(path, commit, seed, rows)
+assert mutate.load_results(path) == (commit, seed, rows)
+assert mutate.load_results("/nowhere") == ("", None, {})'
+verdict results_come_back $?
+python 'from load import mutate
+mutate.TREE = mutate.cd.ROOT
+words = mutate.Words()
+for path, line, test in [("engine/base/str.c", 100, "tests/base/"), ("plugins/tokenizer/pattern.c", 150, "tests/tokenizer/test_pattern"), ("engine/run/sheet.c", 150, "tests/run/test_sheet")]:
+    tests, counted = words.tests(path, line)
+    first = words.ordered(tests, path)[0]
+    assert not counted and first.startswith(test), (path, first)'
+verdict the_nearest_test_comes_first $?
+
 # ---- counts: two runs of a program, added here and by gcov's own merging
 if command -v gcov >/dev/null && command -v gcc >/dev/null; then
     cat >"$work/count.c" <<'C'

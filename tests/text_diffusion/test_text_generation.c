@@ -162,6 +162,46 @@ static void test_a_seed_decides(void)
     }
 }
 
+/* ---- masks ---- */
+
+static int64_t masks_seen, looked_at;
+
+static int count_masks(const text_sampler_settings *settings, const text_step *made, text_canvas *canvas)
+{
+    (void)settings;
+    for (int64_t i = 0; i < made->n; i++, looked_at++)
+        masks_seen += canvas->token[i] == tiny.mask && made->noise[i] == tiny.mask;
+    memcpy(canvas->token, made->drawn, (size_t)made->n * sizeof *canvas->token);
+    return 1;
+}
+
+/* A model that has a mask token, of whichever number, begins with it everywhere and puts it back; another with any. */
+static void test_what_a_canvas_begins_with(void)
+{
+    static const text_sampler counts = {.name = "counts", .step = count_masks};
+    static const int32_t masks[] = {0, 7, -1};
+    const int32_t before = tiny.mask;
+    for (size_t i = 0; i < COUNT(masks); i++) {
+        int32_t ids[CANVAS];
+        int64_t n, steps;
+        const text_request request = {.canvases = 1,
+                                      .canvas = CANVAS,
+                                      .steps = 2,
+                                      .temperature = 0.8,
+                                      .temperature_end = 0.4,
+                                      .sampler = &counts,
+                                      .seed = 3};
+        text_state *prompt = prompt_read(64);
+        kiln_call c = call();
+        tiny.mask = masks[i], masks_seen = looked_at = 0;
+        CHECK_EQ(text_generate(&c, &tiny, prompt, &request, ids, &n, &steps), KILN_OK);
+        CHECK_EQ(looked_at, CANVAS);
+        CHECK_EQ(masks_seen, masks[i] >= 0 ? CANVAS : 0);
+        text_state_free(prompt);
+    }
+    tiny.mask = before;
+}
+
 static void test_a_prompt_serves_many(void)
 {
     int32_t one[CANVAS], two[CANVAS];
@@ -278,6 +318,7 @@ int main(int argc, char **argv)
                                       CASE(test_thoughts),
                                       CASE(test_a_seed_decides),
                                       CASE(test_a_prompt_serves_many),
+                                      CASE(test_what_a_canvas_begins_with),
                                       CASE(test_no_room)};
     char folder[600];
     if (!tiny_open("tests/text_diffusion/dg-tiny", &tiny) || !tokenizers()) return 1;

@@ -207,6 +207,29 @@ static void put_tokens(bytes *b, const char *model, uint64_t types)
     for (uint64_t i = 0; i < types; i++) put(b, 1, 4);
 }
 
+/* Of WordPiece, words begin with U+2581 and what goes on in one has no mark, from the first token to the last. */
+static void test_wordpiece_tokens(void)
+{
+    static const char *const tokens[2][3] = {{"\xe2\x96\x81the", "ing", "[UNK]"}, {"ing", "[UNK]", "\xe2\x96\x81the"}};
+    static const int32_t types[2][3] = {{1, 1, 2}, {1, 2, 1}}, said[2][4] = {{0, 1, 0, 0}, {2, 0, 2, 2}};
+    for (int i = 0; i < 2; i++) {
+        bytes b = head(3);
+        char why[KILN_TOKENIZER_WHY] = "", text[40] = "";
+        put_text(&b, "tokenizer.ggml.model"), put(&b, GGUF_STRING, 4), put_text(&b, "bert");
+        put_text(&b, "tokenizer.ggml.tokens"), put(&b, GGUF_ARRAY, 4), put(&b, GGUF_STRING, 4), put(&b, 3, 8);
+        for (int k = 0; k < 3; k++) put_text(&b, tokens[i][k]);
+        put_text(&b, "tokenizer.ggml.token_type"), put(&b, GGUF_ARRAY, 4), put(&b, GGUF_I32, 4), put(&b, 3, 8);
+        for (int k = 0; k < 3; k++) put(&b, (uint64_t)types[i][k], 4);
+        const kiln_tokenizer_file file = {sizeof file, "model.gguf", b.s, b.n};
+        kiln_tokenizer *t = tokenizer_open(
+            &(kiln_tokenizer_source){.size = sizeof(kiln_tokenizer_source), .file = &file, .n_file = 1}, why);
+        if (!CHECK_MSG(t != NULL, "%s", why)) continue;
+        tokenizer_api.decode(t, said[i], 4, 0, text, sizeof text - 1);
+        CHECK_STR(text, "theing the the");
+        tokenizer_api.unref(t);
+    }
+}
+
 static void test_tokenizers_that_are_none(void)
 {
     bytes b = head(0);
@@ -235,8 +258,8 @@ static void test_tokenizers_that_are_none(void)
 
 int main(int argc, char **argv)
 {
-    static const test_case cases[] = {CASE(test_values_are_read), CASE(test_heads_that_are_none),
-                                      CASE(test_pairs_that_lie), CASE(test_arrays_that_lie),
-                                      CASE(test_tokenizers_that_are_none)};
+    static const test_case cases[] = {CASE(test_values_are_read),          CASE(test_heads_that_are_none),
+                                      CASE(test_pairs_that_lie),           CASE(test_arrays_that_lie),
+                                      CASE(test_tokenizers_that_are_none), CASE(test_wordpiece_tokens)};
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }

@@ -105,9 +105,23 @@ static void test_patterns_made_to_hurt(void)
     token_pool_free(&pool);
 }
 
+/* A pattern has up to 2,000 classes. */
+static void test_how_many_classes(void)
+{
+    static char source[4 * 2001 + 1];
+    for (int n = 1999; n <= 2001; n++) {
+        token_pool pool = {0};
+        char why[300] = "";
+        for (int i = 0; i < n; i++) memcpy(source + 4 * i, "[ab]", 4);
+        const pattern *p = pattern_new(&pool, source, 4 * (size_t)n, why);
+        CHECK_MSG(n <= 2000 ? p != NULL : !p && strstr(why, "too many classes"), "%d: %s", n, why);
+        token_pool_free(&pool);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {CASE(test_what_patterns_match), CASE(test_refused_patterns),
-                                      CASE(test_patterns_made_to_hurt)};
+                                      CASE(test_patterns_made_to_hurt), CASE(test_how_many_classes)};
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }

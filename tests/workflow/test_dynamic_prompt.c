@@ -40,6 +40,22 @@ static void test_texts_without_choices_stay(void)
     for (size_t i = 0; i < sizeof same / sizeof same[0]; i++) CHECK_STR(resolved(same[i], 7, 0), same[i]);
 }
 
+/* A name has up to 197 characters, all of which are looked for; more are no name. */
+static void test_the_longest_wildcard(void)
+{
+    for (int n = 190; n < 200; n++) {
+        char name[204], text[210], wanted[300];
+        memset(name, 'a', sizeof name), name[n] = '\0';
+        snprintf(text, sizeof text, "__%s__", name);
+        snprintf(wanted, sizeof wanted, "no file '%s.txt' for wildcards", name);
+        const char *got = resolved(text, 7, 0);
+        if (n <= 197)
+            CHECK_MSG(strstr(got, wanted) != NULL, "%d: %s", n, got);
+        else
+            CHECK_STR(got, text);
+    }
+}
+
 static void test_what_is_certain(void)
 {
     static const char *const row[][2] = {
@@ -132,6 +148,7 @@ static void test_as_the_editor_has_it(void)
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {CASE(test_texts_without_choices_stay),
+                                      CASE(test_the_longest_wildcard),
                                       CASE(test_what_is_certain),
                                       CASE(test_each_is_taken_as_often_as_it_should),
                                       CASE(test_a_seed_means_the_same_for_ever),
