@@ -81,8 +81,8 @@ static int check_one(const arguments *a, const char *path, const workflow_argume
     if (json)
         print_json(path, w, &why, &c);
     else if (!faults && kiln_workflow_is_sweep(w))
-        print_text(stdout, "%s: %zu nodes, %zu rows, no faults\n", path, kiln_workflow_node_count(w),
-                   kiln_workflow_row_count(w));
+        print_text(stdout, "%s: %zu nodes, %zu row%s, no faults\n", path, kiln_workflow_node_count(w),
+                   kiln_workflow_row_count(w), kiln_workflow_row_count(w) == 1 ? "" : "s");
     else if (!faults)
         print_text(stdout, "%s: %zu nodes, no faults\n", path, kiln_workflow_node_count(w));
     kiln_workflow_close(w);

@@ -99,7 +99,8 @@ static kiln_status check_files(const reading *r, const yaml_node *at, plugin_man
 {
     for (size_t i = 0; i < m->n_file; i++) {
         char *path = path_join(m->folder, m->file[i]);
-        int there = path && (file_exists(path) || folder_exists(path));
+        if (!path) return error_set(r->e, KILN_ERR_NOMEM, "out of memory");
+        int there = file_exists(path) || folder_exists(path);
         mem_free(path);
         if (!stays_below(m->file[i]))
             return wrong(r, at, "files: '%s' is no path below the manifest's folder", m->file[i]);

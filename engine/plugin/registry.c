@@ -71,7 +71,8 @@ static kiln_status add(uint32_t kind, const char *what, const void *row, const c
 {
     if (!owner) return registry_fail(KILN_ERR_BUG, "%s '%s' registered outside open()", what, name ? name : "?");
     if (!row || !name || !name[0] || strlen(name) > 128)
-        return registry_fail(KILN_ERR_INVALID, "a %s without a usable name", what);
+        return registry_fail(KILN_ERR_INVALID, "a%s %s without a usable name", strchr("aeiou", what[0]) ? "n" : "",
+                             what);
     if (table.n == ROWS_MAX) return registry_fail(KILN_ERR_NOMEM, "more than %d registered rows", ROWS_MAX);
     for (size_t i = 0; i < table.n; i++)
         if (table.row[i].kind == kind && strcmp(table.row[i].name, name) == 0)

@@ -147,7 +147,7 @@ void dry_run_total(dry_run *d, size_t n_row)
         print_json(d, n_row);
         return;
     }
-    if (d->is_sweep) print_text(stdout, "%zu rows: ", n_row);
+    if (d->is_sweep) print_text(stdout, "%zu row%s: ", n_row, n_row == 1 ? "" : "s");
     print_text(stdout, "%zu to run, %zu from the cache (%s); about %.1f s, %s of memory, %.3g GFLOP\n", d->run,
                d->fetched, str_bytes(bytes, d->bytes), d->seconds, str_bytes(memory, d->memory), d->flops * 1e-9);
     if (d->unknown_flops > 0)

@@ -55,7 +55,7 @@ void sweep_say_summary(const row_set *r, int quiet)
 {
     const job_summary *s = r->sum;
     if (!quiet) {
-        print_text(stderr, "sweep: %zu rows: %zu done", s->rows, s->done);
+        print_text(stderr, "sweep: %zu row%s: %zu done", s->rows, s->rows == 1 ? "" : "s", s->done);
         if (s->before) print_text(stderr, ", %zu done before (--again runs them too)", s->before);
         if (s->failed) print_text(stderr, ", %zu failed", s->failed);
         if (s->left) print_text(stderr, ", %zu left", s->left);

@@ -45,7 +45,7 @@ static void test_rows_without_what_they_need(void)
     refused(sampler_api.register_schedule(&nameless), "a schedule without a usable name");
     refused(stored_type_register(NULL), "a stored type without");
     refused(ability_provide("org.test/1", &(uint32_t){3}), "does not start with its size");
-    refused(ability_provide(NULL, &(uint32_t){4}), " ability without a usable name");
+    refused(ability_provide(NULL, &(uint32_t){4}), "an ability without a usable name");
     refused(ability_provide(KILN_SAMPLER_ABILITY, &(uint32_t){4}), "the engine's own");
     CHECK_EQ(registry_mark(), mark);
     CHECK_EQ(sampler_api.sampler_count(), 0);
