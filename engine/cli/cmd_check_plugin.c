@@ -66,7 +66,6 @@ const manual manual_check_plugin = {
     .n_options = sizeof options / sizeof options[0],
     .examples = "  kiln check-plugin ./image-gain.so\n"
                 "  kiln check-plugin ./image-gain.so --sets 500 --json\n"
-                "  kiln check-plugin ./my-family.so --fixture tiny.safetensors\n"
                 "  kiln check-plugin ./image-gain.so --workflow workflows/txt2img.yaml\n",
     .operand = OPERAND_FILE,
 };
