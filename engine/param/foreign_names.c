@@ -71,7 +71,8 @@ const char *foreign_sampler(const char *name, const char **scheduler)
         *scheduler = schedulers[i].ours;
         break;
     }
+    const char *bare = strncmp(name, "k_", 2) == 0 ? text + 1 : text; /* k_euler_a: k-diffusion's */
     for (size_t i = 0; i < sizeof samplers / sizeof samplers[0]; i++)
-        if (strcmp(text, samplers[i].theirs) == 0) return samplers[i].ours;
+        if (strcmp(text, samplers[i].theirs) == 0 || strcmp(bare, samplers[i].theirs) == 0) return samplers[i].ours;
     return NULL;
 }
