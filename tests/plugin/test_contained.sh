@@ -50,7 +50,7 @@ contained() {
     rm -rf out cache events
     workflow "$type" "$way" >w.yaml
     run w.yaml --events events --cache cache "$@"
-    [ $code -eq 3 ] && [ "$(grep -c "$pattern" run.txt)" -eq 1 ] && is_one_picture && one_stream events && grep -q '1 of 4 nodes failed, 0 were skipped, 3 were finished' run.txt
+    [ $code -eq 3 ] && [ "$(grep -c "$pattern" run.txt)" -eq 1 ] && is_one_picture && one_stream events && grep -q '1 of 4 nodes failed, 0 skipped, 3 finished' run.txt
     verdict "$name" $?
 }
 blamed="kiln: error: node 'last words' (Ending): plugin org.example.ending:"
