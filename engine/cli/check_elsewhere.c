@@ -225,8 +225,8 @@ check_elsewhere *elsewhere_ask(const check_context *of, elsewhere_kind kind)
     int fd[2], clock = 0;
     pid_t pid;
     posix_spawn_file_actions_t actions;
+    setenv(ASKED, "1", 1); /* which may move environ */
     char **surroundings = environ;
-    setenv(ASKED, "1", 1);
     if (e && kind == ELSEWHERE_CHANGED) surroundings = another_environment(of, &memory, e, &clock);
     if (e && argv && surroundings && pipe2(fd, O_CLOEXEC) == 0) {
         posix_spawn_file_actions_init(&actions);

@@ -131,7 +131,7 @@ static void test_inputs(void)
     unet_input_rows(&c, 0, row);
     CHECK(row[1].width == 1280 && row[6].fallback_from && strcmp(row[6].fallback_from, "height") == 0 &&
           row[4].fallback == 0);
-    c = config_of(5), memcpy(c.number, refiner, sizeof refiner), c.concat = UNET_EDIT;
+    c = config_of(5), memcpy(c.number, refiner, sizeof refiner), c.sinusoid = 256, c.concat = UNET_EDIT;
     check_rows(&c, "context pooled height width crop_h crop_w aesthetic_score image");
     c = config_of(3);
     check_rows(&c, "context image_embedding");
