@@ -4,6 +4,7 @@
  * A recursive descent that computes while it reads; both sides of a choice are read, and what the other side fails with
  * counts as well. Whole numbers have 64 bits; one that needs more is a fault.
  */
+#include "lettered_values.h"
 #include "primitive.h"
 
 #include "kiln/kit.h"
@@ -15,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAMES = 26, DEPTH = 64, ARGUMENTS = 64 };
+enum { NAMES = LETTERED_VALUES_N, DEPTH = 64, ARGUMENTS = 64 };
 enum { WHOLE, REAL, TRUTH };
 
 typedef struct {
@@ -434,14 +435,8 @@ static const kiln_param math_param[] = {
      .doc =
          "+ - * / // % **, comparisons, and, or, not, x if y else z; abs ceil cos float floor int log log10 log2 max "
          "min pow round sin sqrt sum tan; a to z are the inputs."}};
-#define VALUE(letter_)                                                                                                 \
-    {                                                                                                                  \
-        .name = "values." letter_, .type = "*", .flags = KILN_PORT_OPTIONAL, .doc = "`" letter_ "` in the expression." \
-    }
-static const kiln_port math_in[NAMES] = {
-    VALUE("a"), VALUE("b"), VALUE("c"), VALUE("d"), VALUE("e"), VALUE("f"), VALUE("g"), VALUE("h"), VALUE("i"),
-    VALUE("j"), VALUE("k"), VALUE("l"), VALUE("m"), VALUE("n"), VALUE("o"), VALUE("p"), VALUE("q"), VALUE("r"),
-    VALUE("s"), VALUE("t"), VALUE("u"), VALUE("v"), VALUE("w"), VALUE("x"), VALUE("y"), VALUE("z")};
+#define IN_EXPRESSION(letter_) "`" letter_ "` in the expression."
+static const kiln_port math_in[] = {LETTERED_VALUES(IN_EXPRESSION)};
 static const kiln_port math_out[] = {
     {.name = "FLOAT", .type = "FLOAT", .doc = "The result."},
     {.name = "INT", .type = "INT", .doc = "The same without what is behind the point."},

@@ -6,6 +6,7 @@
  * Of what can stand behind a name only the number of a letter does, {a[0]}: values have no attributes here.
  */
 #include "code_points.h"
+#include "lettered_values.h"
 #include "primitive.h"
 #include "python_format.h"
 
@@ -15,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAMES = 26, LEVELS = 2 };
+enum { NAMES = LETTERED_VALUES_N, LEVELS = 2 };
 
 typedef struct {
     python_value value[NAMES];
@@ -176,14 +177,8 @@ static const kiln_param format_param[] = {{.name = "f_string",
                                            .def_str = "",
                                            .doc = "The text, with {a}, {b:.2f}, {c:>8} where values stand, as Python's "
                                                   "str.format has them; {{ is a brace."}};
-#define VALUE(letter_)                                                                                                 \
-    {                                                                                                                  \
-        .name = "values." letter_, .type = "*", .flags = KILN_PORT_OPTIONAL, .doc = "`{" letter_ "}` in the text."     \
-    }
-static const kiln_port format_in[NAMES] = {
-    VALUE("a"), VALUE("b"), VALUE("c"), VALUE("d"), VALUE("e"), VALUE("f"), VALUE("g"), VALUE("h"), VALUE("i"),
-    VALUE("j"), VALUE("k"), VALUE("l"), VALUE("m"), VALUE("n"), VALUE("o"), VALUE("p"), VALUE("q"), VALUE("r"),
-    VALUE("s"), VALUE("t"), VALUE("u"), VALUE("v"), VALUE("w"), VALUE("x"), VALUE("y"), VALUE("z")};
+#define IN_TEXT(letter_) "`{" letter_ "}` in the text."
+static const kiln_port format_in[] = {LETTERED_VALUES(IN_TEXT)};
 static const kiln_port format_out[] = {{.name = "STRING", .type = "STRING", .doc = "The text."}};
 
 static const char *kind_of(const kiln_call *c, const kiln_value *value)
