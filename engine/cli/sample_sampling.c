@@ -58,7 +58,6 @@ typedef struct rig {
     double path_at[PATH];
     size_t n_path;
     kiln_status told; /* not KILN_OK: it was told to return that */
-    int failed;       /* a function without a status noted it */
 } rig;
 
 static rig *rig_of(const kiln_sampling *s) { return s->self; }
@@ -142,13 +141,29 @@ static void latent_free(kiln_latent *l)
 }
 
 static rig *of(const kiln_latents *l) { return l->self; }
-/* 1: the operands are there; they have to be as large as `like` where that is given. */
-static int is_there(rig *r, const kiln_latent *l, const kiln_latent *like)
+
+/* A call of the sampler's: 1 when its operands are what the contract asks for. */
+static int call_is(rig *r, int fine)
 {
     if (r->told != KILN_OK) r->out->after_stop++;
-    if (l && (!like || like->count == l->count || like->shape.channels == 1 || l->shape.channels == 1)) return 1;
-    r->out->bad_call = 1;
-    return 0;
+    if (!fine) r->out->bad_call = 1;
+    return fine;
+}
+
+static int same_cells(const kiln_latent *a, const kiln_latent *b)
+{
+    return a->shape.frames == b->shape.frames && a->shape.height == b->shape.height && a->shape.width == b->shape.width;
+}
+static int same_shape(const kiln_latent *a, const kiln_latent *b)
+{
+    return a && b && same_cells(a, b) && a->shape.pictures == b->shape.pictures &&
+           a->shape.channels == b->shape.channels;
+}
+/* One channel, for each picture or for all. */
+static int is_mask(const kiln_latent *mask, const kiln_latent *x)
+{
+    return mask && same_cells(mask, x) && mask->shape.channels == 1 &&
+           (mask->shape.pictures == 1 || mask->shape.pictures == x->shape.pictures);
 }
 
 static kiln_latent *create(const kiln_latents *l, const kiln_latent_shape *wanted)
@@ -174,30 +189,38 @@ static kiln_latent *create(const kiln_latents *l, const kiln_latent_shape *wante
 static kiln_latent_shape shape(const kiln_latents *l, const kiln_latent *x) { return x ? x->shape : of(l)->shape; }
 static size_t count(const kiln_latents *l, const kiln_latent *x) { return x ? x->count : count_of(of(l)->shape); }
 
-static void combine(rig *r, kiln_latent *out, size_t n, const double *a, kiln_latent *const *x)
+static int can_combine(rig *r, const kiln_latent *out, size_t n, const double *a, kiln_latent *const *x)
 {
-    int fine = is_there(r, out, NULL) && n <= TERMS && (!n || (a && x));
-    for (size_t k = 0; k < n && fine; k++) fine = is_there(r, x[k], out);
-    if (!fine) {
-        r->out->bad_call = 1;
-        return;
-    }
+    int fine = out && n <= TERMS && (!n || (a && x));
+    for (size_t k = 0; k < n && fine; k++) fine = same_shape(x[k], out);
+    return call_is(r, fine);
+}
+
+/* each: coefficients of its own for every picture. */
+static void combine(rig *r, kiln_latent *out, size_t n, const double *a, kiln_latent *const *x, int each)
+{
+    if (!can_combine(r, out, n, a, x)) return;
+    const size_t picture = out->count / (size_t)out->shape.pictures;
     for (size_t i = 0; i < out->count; i++) {
+        const size_t own = each ? i / picture * n : 0;
         double sum = 0;
-        for (size_t k = 0; k < n; k++) sum += a[k] * x[k]->v[i % x[k]->count];
+        for (size_t k = 0; k < n; k++) sum += a[own + k] * x[k]->v[i];
         out->v[i] = sum;
     }
 }
 
 static void latents_lincomb(const kiln_latents *l, kiln_latent *out, size_t n, const double *a, kiln_latent *const *x)
 {
-    combine(of(l), out, n, a, x);
+    combine(of(l), out, n, a, x, 0);
+}
+static void lincomb_each(const kiln_latents *l, kiln_latent *out, size_t n, const double *a, kiln_latent *const *x)
+{
+    combine(of(l), out, n, a, x, 1);
 }
 static void add_difference(const kiln_latents *l, kiln_latent *out, const kiln_latent *x, double t,
                            const kiln_latent *a, const kiln_latent *b)
 {
-    if (!is_there(of(l), out, NULL) || !is_there(of(l), x, out) || !is_there(of(l), a, out) || !is_there(of(l), b, out))
-        return;
+    if (!call_is(of(l), same_shape(out, x) && same_shape(out, a) && same_shape(out, b))) return;
     for (size_t i = 0; i < out->count; i++) out->v[i] = x->v[i] + t * (a->v[i] - b->v[i]);
 }
 static double square_root_of_mean(const kiln_latent *x)
@@ -208,123 +231,132 @@ static double square_root_of_mean(const kiln_latent *x)
 }
 static double latents_norm(const kiln_latents *l, const kiln_latent *x)
 {
-    return is_there(of(l), x, NULL) ? square_root_of_mean(x) : 0;
+    return call_is(of(l), x != NULL) ? square_root_of_mean(x) : 0;
 }
 static void dot(const kiln_latents *l, const kiln_latent_dot *d, double *out)
 {
-    double sum = 0;
-    if (!d || d->n < 1 || d->n > TERMS || !is_there(of(l), d->x[0], NULL)) {
-        of(l)->out->bad_call = 1;
-        return;
+    if (!call_is(of(l), d && d->n >= 1 && d->x) || !can_combine(of(l), d->x[0], d->n, d->a, d->x)) return;
+    const size_t pictures = (size_t)d->x[0]->shape.pictures, picture = d->x[0]->count / pictures;
+    for (size_t p = 0; p < pictures; p++) {
+        const double shift = d->shift ? d->shift[p] : 0;
+        double sum = 0;
+        for (size_t i = p * picture; i < (p + 1) * picture; i++) {
+            double a = shift, b = d->b ? shift : 1;
+            for (size_t k = 0; k < d->n; k++) a += d->a[k] * d->x[k]->v[i], b += d->b ? d->b[k] * d->x[k]->v[i] : 0;
+            sum += a * b;
+        }
+        out[p] = sum;
     }
-    for (size_t i = 0; i < d->x[0]->count; i++) {
-        double a = d->shift ? d->shift[0] : 0, b = d->b ? a : 1;
-        for (size_t k = 0; k < d->n; k++) a += d->a[k] * d->x[k]->v[i], b += d->b ? d->b[k] * d->x[k]->v[i] : 0;
-        sum += a * b;
-    }
-    out[0] = sum;
 }
+
+static kiln_latent *unconst(const kiln_latent *l) { return (kiln_latent *)(uintptr_t)l; }
+static int64_t planes(const kiln_latent *l) { return l->shape.pictures * l->shape.frames; }
+
+/* The cell of x that lies (y, x) from a place, all channels; a plane is a picture's frame. */
+static double *cell(kiln_latent *l, int64_t plane, int64_t y, int64_t x)
+{
+    return l->v + ((plane % planes(l) * l->shape.height + y) * l->shape.width + x) * l->shape.channels;
+}
+
 static void blend(const kiln_latents *l, kiln_latent *out, const kiln_latent *a, const kiln_latent *b,
                   const kiln_latent *mask)
 {
-    if (!is_there(of(l), out, NULL) || !is_there(of(l), a, out) || !is_there(of(l), b, out) ||
-        !is_there(of(l), mask, NULL))
-        return;
+    if (!call_is(of(l), same_shape(out, a) && same_shape(out, b) && is_mask(mask, out))) return;
     for (size_t i = 0; i < out->count; i++) {
-        double m = mask->v[mask->shape.channels == 1 ? i / CHANNELS % mask->count : i % mask->count];
+        double m = mask->v[i / (size_t)out->shape.channels % mask->count];
         out->v[i] = a->v[i] * m + b->v[i] * (1 - m);
     }
 }
 
-/* The cell of x that lies (y, x) from a place, all channels. */
-static double *cell(kiln_latent *l, int64_t y, int64_t x)
+static int is_part(const kiln_latent *whole, const kiln_latent *part)
 {
-    return l->v + (y * l->shape.width + x) * l->shape.channels;
+    return whole && part && part->shape.pictures == whole->shape.pictures &&
+           part->shape.frames == whole->shape.frames && part->shape.channels == whole->shape.channels;
 }
-static int reaches(rig *r, const kiln_latent *whole, const kiln_latent *part, kiln_latent_place at)
+static int lies_in(const kiln_latent *whole, const kiln_latent *part, kiln_latent_place at)
 {
-    if (!is_there(r, whole, NULL) || !is_there(r, part, NULL)) return 0;
-    if (at.y >= 0 && at.x >= 0 && at.y + part->shape.height <= whole->shape.height &&
-        at.x + part->shape.width <= whole->shape.width && part->shape.channels == whole->shape.channels)
-        return 1;
-    r->out->bad_call = 1;
-    return 0;
+    return is_part(whole, part) && at.y >= 0 && at.x >= 0 && at.y + part->shape.height <= whole->shape.height &&
+           at.x + part->shape.width <= whole->shape.width;
 }
 static void move(kiln_latent *whole, kiln_latent *part, kiln_latent_place at, int out)
 {
     const size_t row = (size_t)(part->shape.width * part->shape.channels) * sizeof(double);
-    for (int64_t y = 0; y < part->shape.height; y++) {
-        double *big = cell(whole, at.y + y, at.x), *small = cell(part, y, 0);
-        memcpy(out ? small : big, out ? big : small, row);
-    }
+    for (int64_t p = 0; p < planes(part); p++)
+        for (int64_t y = 0; y < part->shape.height; y++) {
+            double *big = cell(whole, p, at.y + y, at.x), *small = cell(part, p, y, 0);
+            memcpy(out ? small : big, out ? big : small, row);
+        }
 }
 static void crop(const kiln_latents *l, kiln_latent *out, const kiln_latent *x, kiln_latent_place from)
 {
-    if (reaches(of(l), x, out, from)) move((kiln_latent *)(uintptr_t)x, out, from, 1);
+    if (call_is(of(l), lies_in(x, out, from))) move(unconst(x), out, from, 1);
 }
 static void paste(const kiln_latents *l, kiln_latent *x, const kiln_latent *part, kiln_latent_place to)
 {
-    if (reaches(of(l), x, part, to)) move(x, (kiln_latent *)(uintptr_t)part, to, 0);
+    if (call_is(of(l), lies_in(x, part, to))) move(x, unconst(part), to, 0);
+}
+/* One channel, as many pictures as x. */
+static int is_total(const kiln_latent *total, const kiln_latent *x)
+{
+    return is_mask(total, x) && total->shape.pictures == x->shape.pictures;
 }
 static void accumulate(const kiln_latents *l, kiln_latent *sum, kiln_latent *total, const kiln_latent *part,
                        const kiln_latent *weight, kiln_latent_place to)
 {
-    if (!reaches(of(l), sum, part, to) || !is_there(of(l), total, NULL)) return;
-    for (int64_t y = 0; y < part->shape.height; y++)
-        for (int64_t x = 0; x < part->shape.width; x++) {
-            const double *from = cell((kiln_latent *)(uintptr_t)part, y, x);
-            double w = weight ? cell((kiln_latent *)(uintptr_t)weight, y, x)[0] : 1;
-            for (int64_t c = 0; c < CHANNELS; c++) cell(sum, to.y + y, to.x + x)[c] += w * from[c];
-            cell(total, to.y + y, to.x + x)[0] += w;
-        }
+    if (!call_is(of(l), lies_in(sum, part, to) && is_total(total, sum) && (!weight || is_mask(weight, part)))) return;
+    for (int64_t i = 0; i < planes(part) * part->shape.height * part->shape.width; i++) {
+        const int64_t row = i / part->shape.width, p = row / part->shape.height, y = row % part->shape.height,
+                      x = i % part->shape.width;
+        const double *from = cell(unconst(part), p, y, x), w = weight ? cell(unconst(weight), p, y, x)[0] : 1;
+        for (int64_t c = 0; c < part->shape.channels; c++) cell(sum, p, to.y + y, to.x + x)[c] += w * from[c];
+        cell(total, p, to.y + y, to.x + x)[0] += w;
+    }
 }
 static void divide(const kiln_latents *l, kiln_latent *x, const kiln_latent *total)
 {
-    if (!is_there(of(l), x, NULL) || !is_there(of(l), total, NULL)) return;
+    if (!call_is(of(l), x && is_total(total, x))) return;
     for (size_t i = 0; i < x->count; i++) {
-        double by = total->v[i / CHANNELS % total->count];
+        double by = total->v[i / (size_t)x->shape.channels];
         if (by != 0) x->v[i] /= by;
     }
 }
 static void upload(const kiln_latents *l, kiln_latent *x, const float *data)
 {
-    for (size_t i = 0; is_there(of(l), x, NULL) && i < x->count; i++) x->v[i] = (double)data[i];
+    if (!call_is(of(l), x && data)) return;
+    for (size_t i = 0; i < x->count; i++) x->v[i] = (double)data[i];
 }
 static void download(const kiln_latents *l, const kiln_latent *x, float *data)
 {
-    for (size_t i = 0; is_there(of(l), x, NULL) && i < x->count; i++) data[i] = (float)x->v[i];
+    if (!call_is(of(l), x && data)) return;
+    for (size_t i = 0; i < x->count; i++) data[i] = (float)x->v[i];
 }
 static void roll(const kiln_latents *l, kiln_latent *out, const kiln_latent *x, kiln_latent_place by)
 {
-    if (!is_there(of(l), out, x) || !is_there(of(l), x, NULL)) return;
+    if (!call_is(of(l), out != x && same_shape(out, x))) return;
     const int64_t h = x->shape.height, w = x->shape.width;
-    for (int64_t y = 0; y < h; y++)
+    for (int64_t row = 0; row < planes(x) * h; row++)
         for (int64_t c = 0; c < w; c++)
-            memcpy(cell(out, ((y + by.y) % h + h) % h, ((c + by.x) % w + w) % w),
-                   cell((kiln_latent *)(uintptr_t)x, y, c), CHANNELS * sizeof(double));
+            memcpy(cell(out, row / h, ((row % h + by.y) % h + h) % h, ((c + by.x) % w + w) % w),
+                   cell(unconst(x), row / h, row % h, c), (size_t)x->shape.channels * sizeof(double));
 }
 /* By the nearest cell, whatever the method: it is not what is looked at here. */
 static void scale(kiln_latent *out, const kiln_latent *x)
 {
-    for (int64_t y = 0; y < out->shape.height; y++)
+    const int64_t h = out->shape.height;
+    for (int64_t row = 0; row < planes(x) * h; row++)
         for (int64_t c = 0; c < out->shape.width; c++)
-            memcpy(cell(out, y, c),
-                   cell((kiln_latent *)(uintptr_t)x, y * x->shape.height / out->shape.height,
-                        c * x->shape.width / out->shape.width),
-                   CHANNELS * sizeof(double));
+            memcpy(cell(out, row / h, row % h, c),
+                   cell(unconst(x), row / h, row % h * x->shape.height / h, c * x->shape.width / out->shape.width),
+                   (size_t)x->shape.channels * sizeof(double));
 }
 static void latents_resize(const kiln_latents *l, kiln_latent *out, const kiln_latent *x, uint32_t method)
 {
-    (void)method;
-    if (is_there(of(l), out, NULL) && is_there(of(l), x, NULL)) scale(out, x);
+    if (call_is(of(l), is_part(x, out) && method <= KILN_RESIZE_BISLERP)) scale(out, x);
 }
 static void random_of(const kiln_latents *l, kiln_latent *out, uint64_t seed)
 {
-    for (size_t i = 0; is_there(of(l), out, NULL) && i < out->count; i++) out->v[i] = gaussian(&seed);
-}
-static void lincomb_each(const kiln_latents *l, kiln_latent *out, size_t n, const double *a, kiln_latent *const *x)
-{
-    combine(of(l), out, n, a, x); /* one picture */
+    if (!call_is(of(l), out != NULL)) return;
+    for (size_t i = 0; i < out->count; i++) out->v[i] = gaussian(&seed);
 }
 
 static const kiln_latents latents_api = {
@@ -356,7 +388,7 @@ static kiln_status tell(rig *r, kiln_status status) { return r->told = status; }
 static kiln_status denoise(const kiln_sampling *s, const kiln_latent *x, double sigma, kiln_latent *out)
 {
     rig *r = rig_of(s);
-    if (!is_there(r, x, NULL) || !is_there(r, out, x)) return tell(r, KILN_ERR_BUG);
+    if (!call_is(r, same_shape(x, r->guess) && same_shape(out, x))) return tell(r, KILN_ERR_BUG);
     if (r->out->evaluations++ == r->plan->fail_denoise) return tell(r, KILN_ERR_DEVICE);
     if (sigma < r->out->asked_low) r->out->asked_low = sigma;
     for (size_t i = 0; i < x->count; i++) r->guess->v[i] = guess_at(s->process, x->v[i], sigma);
@@ -368,19 +400,18 @@ static kiln_status unconditional(const kiln_sampling *s, kiln_latent *out)
 {
     rig *r = rig_of(s);
     r->out->unconditionals++;
-    if (!is_there(r, out, r->guess)) return tell(r, KILN_ERR_BUG);
+    if (!call_is(r, same_shape(out, r->guess))) return tell(r, KILN_ERR_BUG);
     memcpy(out->v, r->guess->v, out->count * sizeof *out->v);
     return KILN_OK;
 }
 
 static void lincomb(const kiln_sampling *s, kiln_latent *out, size_t n, const double *a, kiln_latent *const *x)
 {
-    if (n < 1) rig_of(s)->out->bad_call = 1;
-    combine(rig_of(s), out, n, a, x);
+    if (call_is(rig_of(s), n >= 1)) combine(rig_of(s), out, n, a, x, 0);
 }
 static double norm(const kiln_sampling *s, const kiln_latent *x)
 {
-    return is_there(rig_of(s), x, NULL) ? square_root_of_mean(x) : 0;
+    return call_is(rig_of(s), x != NULL) ? square_root_of_mean(x) : 0;
 }
 
 static int draws_path(const rig *r)
@@ -417,7 +448,7 @@ static double *path_at(rig *r, double level)
 static kiln_status noise(const kiln_sampling *s, double from, double to, kiln_latent *out)
 {
     rig *r = rig_of(s);
-    if (!is_there(r, out, NULL)) return tell(r, KILN_ERR_BUG);
+    if (!call_is(r, out != NULL)) return tell(r, KILN_ERR_BUG);
     if (r->out->draws++ == r->plan->fail_noise) return tell(r, KILN_ERR_DEVICE);
     if (!draws_path(r) || from == to || out->count != r->x->count) {
         for (size_t i = 0; i < out->count; i++) out->v[i] = gaussian(&r->out->generator[0]);
@@ -465,7 +496,7 @@ static kiln_status step(const kiln_sampling *s, size_t i, const kiln_latent *den
 {
     rig *r = rig_of(s);
     sampled *o = r->out;
-    if (!is_there(r, denoised, NULL)) return tell(r, KILN_ERR_BUG);
+    if (!call_is(r, denoised != NULL)) return tell(r, KILN_ERR_BUG);
     if ((int64_t)i < o->last_step) o->fell = 1;
     if (i >= s->n) o->beyond = 1;
     o->last_step = (int64_t)i;
@@ -495,9 +526,8 @@ static double percent_to_sigma(const kiln_sampling *s, double percent)
 static double error_of(const kiln_sampling *s, const kiln_latent *a, const kiln_latent *b, const kiln_latent *before,
                        double atol, double rtol)
 {
-    rig *r = rig_of(s);
     double sum = 0;
-    if (!is_there(r, a, NULL) || !is_there(r, b, a) || !is_there(r, before, a)) return 0;
+    if (!call_is(rig_of(s), same_shape(a, b) && same_shape(a, before))) return 0;
     for (size_t i = 0; i < a->count; i++) {
         double e = (a->v[i] - b->v[i]) / fmax(atol, rtol * fmax(fabs(a->v[i]), fabs(before->v[i])));
         sum += e * e;
@@ -508,7 +538,7 @@ static double error_of(const kiln_sampling *s, const kiln_latent *a, const kiln_
 static void clip(const kiln_sampling *s, kiln_latent *x, double deviations)
 {
     double mean = 0, square = 0;
-    if (!is_there(rig_of(s), x, NULL)) return;
+    if (!call_is(rig_of(s), x != NULL)) return;
     for (size_t i = 0; i < x->count; i++) mean += x->v[i] / (double)x->count;
     for (size_t i = 0; i < x->count; i++) square += (x->v[i] - mean) * (x->v[i] - mean);
     const double most = deviations * sqrt(square / (double)(x->count - 1));
