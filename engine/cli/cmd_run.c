@@ -504,6 +504,7 @@ static void add_written_file(sandbox_list *l, const char *path, int replaced)
     if (!path || strcmp(path, "-") == 0) return;
     const char *slash = strrchr(path, '/');
     snprintf(folder, sizeof folder, "%.*s", !slash ? 1 : slash == path ? 1 : (int)(slash - path), slash ? path : ".");
+    if (replaced) folder_make(folder, NULL); /* the sandbox lets in what is there */
     int fd = replaced ? -1 : open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
     if (fd >= 0) close(fd);
     sandbox_add(l, replaced ? folder : path, 1);

@@ -231,11 +231,11 @@ static const command *command_of(const char *key)
     return NULL;
 }
 
-/* `cache` and `models` are options and commands: a map is of the command. */
+/* `cache` and `models` are options and commands: a map is of the command, and what is a command alone has to be one. */
 static int put_key(const config *c, const yaml_node *key, const yaml_node *v, int sections)
 {
     const command *of = command_of(key->text);
-    int is_section = of && v->kind == YAML_MAP;
+    int is_section = of && (v->kind == YAML_MAP || !is_option_of_any(key->text));
     const option *o = option_of(c->m, key->text);
     if (strcmp(key->text, "aliases") == 0) return sections || put_aliases(c, v);
     if (is_section) return !sections || put_section(c, of, v);

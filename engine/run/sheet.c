@@ -3,6 +3,7 @@
 #include "run/sheet.h"
 
 #include "base/checked.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/memory_alloc.h"
 #include "base/str.h"
@@ -346,9 +347,20 @@ static kiln_status draw(sheet *t, const sheet_cell *cell, const char *path, erro
     return picture_file_write(path, &(rgb_picture){t->width, t->height, t->rgb}, e);
 }
 
+static kiln_status make_folder_of(const char *path, error *e)
+{
+    const char *slash = strrchr(path, '/');
+    if (!slash || slash == path) return KILN_OK;
+    char *folder = mem_strndup(path, (size_t)(slash - path));
+    kiln_status status = folder ? folder_make(folder, e) : error_set(e, KILN_ERR_NOMEM, "out of memory");
+    mem_free(folder);
+    return status;
+}
+
 kiln_status sheet_write(const sweep *s, const sheet_cell *cell, const char *path, error *e)
 {
     sheet t = {.s = s};
+    TRY(make_folder_of(path, e));
     choose_tiles(&t);
     choose_cell(&t, cell);
     kiln_status status = choose_size(&t, path, e);
