@@ -10,6 +10,7 @@
 #include <string.h>
 
 static kiln_status no_memory(const kiln_graph *g) { return error_set(g->e, KILN_ERR_NOMEM, "out of memory"); }
+static const char *shown(const char *text) { return text ? text : ""; }
 static int failed(const kiln_graph *g) { return g->e->status != KILN_OK; }
 
 __attribute__((format(printf, 2, 3))) static kiln_status mistake(const kiln_graph *g, const char *fmt, ...)
@@ -74,8 +75,8 @@ static kiln_status add_node(kiln_graph *g, const char *name, const char *type)
 {
     if (failed(g)) return g->e->status;
     if (!name_is_valid(name))
-        return mistake(g, "a node has no usable name ('%.60s'); names are [A-Za-z0-9_.+-]{1,128}", name ? name : "");
-    if (!node_type_is_valid(type)) return mistake(g, "node '%s' has no usable type ('%.60s')", name, type ? type : "");
+        return mistake(g, "a node has no usable name ('%.60s'); names are [A-Za-z0-9_.+-]{1,128}", shown(name));
+    if (!node_type_is_valid(type)) return mistake(g, "node '%s' has no usable type ('%.60s')", name, shown(type));
     if (find(g, name)) return mistake(g, "two nodes are called '%s'; every name once", name);
     if (g->n_node == SUBGRAPH_NODES_MAX) return mistake(g, "more than %d nodes", SUBGRAPH_NODES_MAX);
     subgraph_node *n = arena_alloc(g->memory, sizeof *n);
@@ -95,9 +96,9 @@ static subgraph_input *add_input(kiln_graph *g, const char *node, const char *in
 {
     if (failed(g)) return NULL;
     subgraph_node *n = find(g, node);
-    if (!n) return mistake(g, "there is no node '%.130s' to give an input; add it first", node ? node : ""), NULL;
+    if (!n) return mistake(g, "there is no node '%.130s' to give an input; add it first", shown(node)), NULL;
     if (!name_is_valid(input))
-        return mistake(g, "node '%s': an input has no usable name ('%.60s')", node, input ? input : ""), NULL;
+        return mistake(g, "node '%s': an input has no usable name ('%.60s')", node, shown(input)), NULL;
     if (g->n_input == SUBGRAPH_INPUTS_MAX) return mistake(g, "more than %d inputs", SUBGRAPH_INPUTS_MAX), NULL;
     for (const subgraph_input *i = n->input; i; i = i->next)
         if (strcmp(i->name, input) == 0 && (i->kind == SUBGRAPH_VALUE || kind == SUBGRAPH_VALUE))
@@ -143,8 +144,8 @@ static kiln_status set_float(kiln_graph *g, const char *node, const char *input,
     str text = {0};
     if (failed(g)) return g->e->status;
     if (!isfinite(value))
-        return mistake(g, "node '%.130s': input '%.130s' is given a number that is not finite", node ? node : "",
-                       input ? input : "");
+        return mistake(g, "node '%.130s': input '%.130s' is given a number that is not finite", shown(node),
+                       shown(input));
     str_double(&text, value);
     kiln_status status = text.failed ? no_memory(g) : set_value(g, node, input, str_text(&text), 0);
     str_free(&text);
@@ -160,8 +161,8 @@ static kiln_status set_text(kiln_graph *g, const char *node, const char *input, 
 {
     if (failed(g)) return g->e->status;
     if (!value)
-        return mistake(g, "node '%.130s': input '%.130s' is given NULL for a text", node ? node : "",
-                       input ? input : "");
+        return mistake(g, "node '%.130s': input '%.130s' is given NULL for a text", shown(node),
+                       shown(input));
     return set_value(g, node, input, value, 1);
 }
 
@@ -178,13 +179,13 @@ static kiln_status wire(kiln_graph *g, const char *node, const char *input, cons
     const subgraph_node *to = find(g, node), *source = find(g, from);
     if (to && !source)
         return mistake(g, "node '%s': input '%.130s' is wired to '%.130s', which has not been added", node,
-                       input ? input : "", from ? from : "");
+                       shown(input), shown(from));
     if (to && (source == to || !added_before(source, to)))
         return mistake(g, "node '%s' is wired to '%s', which was not added before it; add it first", node, from);
     subgraph_input *i = add_input(g, node, input, SUBGRAPH_WIRE);
     if (!i) return g->e->status;
     TRY(keep(g, &i->from, from));
-    return keep(g, &i->output, output ? output : "");
+    return keep(g, &i->output, shown(output));
 }
 
 static kiln_status pass(kiln_graph *g, const char *node, const char *input, const char *own)
@@ -192,7 +193,7 @@ static kiln_status pass(kiln_graph *g, const char *node, const char *input, cons
     if (failed(g)) return g->e->status;
     if (!subgraph_own(g->type, own))
         return mistake(g, "node '%.130s': input '%.130s' is given '%.130s', which is no input of the expanding node",
-                       node ? node : "", input ? input : "", own ? own : "");
+                       shown(node), shown(input), shown(own));
     subgraph_input *i = add_input(g, node, input, SUBGRAPH_PASS);
     return i ? keep(g, &i->from, own) : g->e->status;
 }
@@ -205,7 +206,7 @@ static subgraph_output *own_output(kiln_graph *g, const char *own)
     const kiln_node *t = g->type;
     if (failed(g)) return NULL;
     int64_t i = own_port(t->out, t->n_out, t->out_stride, own);
-    if (i < 0) return mistake(g, "gives an output '%.130s', which the node does not have", own ? own : ""), NULL;
+    if (i < 0) return mistake(g, "gives an output '%.130s', which the node does not have", shown(own)), NULL;
     if (g->output[i].output) return mistake(g, "gives output '%s' twice", own), NULL;
     return &g->output[i];
 }
@@ -215,9 +216,9 @@ static kiln_status output(kiln_graph *g, const char *own, const char *node, cons
     subgraph_output *o = own_output(g, own);
     if (!o) return g->e->status;
     const subgraph_node *from = find(g, node);
-    if (!from) return mistake(g, "output '%s' comes from '%.130s', which has not been added", own, node ? node : "");
+    if (!from) return mistake(g, "output '%s' comes from '%.130s', which has not been added", own, shown(node));
     o->node = from->name;
-    return keep(g, &o->output, name ? name : "");
+    return keep(g, &o->output, shown(name));
 }
 
 static kiln_status output_passed(kiln_graph *g, const char *own, const char *in)
@@ -226,7 +227,7 @@ static kiln_status output_passed(kiln_graph *g, const char *own, const char *in)
     if (!o) return g->e->status;
     int64_t i = own_input(g->type, in);
     if (i < 0)
-        return mistake(g, "output '%s' is given input '%.130s', which the node does not have", own, in ? in : "");
+        return mistake(g, "output '%s' is given input '%.130s', which the node does not have", own, shown(in));
     if (g->wires[i] != 1)
         return mistake(g, "output '%s' is given input '%s', which has %u wires and not one", own, in, g->wires[i]);
     return keep(g, &o->output, in);

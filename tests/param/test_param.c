@@ -452,7 +452,11 @@ static kiln_status check_rows(const kiln_param *row, uint32_t n, error *e)
 static void test_a_table_is_legal_or_says_why(void)
 {
     static const kiln_choice none[] = {{0}}, large[] = {{.name = "a", .value = (int64_t)1 << 40}, {0}},
-                             twice[] = {{.name = "a", .value = 0}, {.name = "a", .value = 1}, {0}};
+                             twice[] = {{.name = "a", .value = 0}, {.name = "a", .value = 1}, {0}},
+                             nameless[] = {{.name = "\n"}, {0}};
+    static kiln_choice many[1100];
+    static char many_names[1100][8];
+    for (int i = 0; i < 1099; i++) snprintf(many_names[i], 8, "c%d", i), many[i].name = many_names[i];
     static const struct {
         kiln_param row;
         const char *why;
@@ -465,11 +469,34 @@ static void test_a_table_is_legal_or_says_why(void)
         {{.name = "a", .doc = "x", .type = KILN_P_BOOL, .flags = 1u << 20}, "flags 0x100000"},
         {{.name = "a", .doc = "x", .type = KILN_P_FLOAT, .max = 1, .step = 1, .flags = KILN_PARAM_FLOORED},
          "is FLOORED"},
+        {{.name = "a", .doc = "x", .type = KILN_P_INT, .max = 9, .flags = KILN_PARAM_FLOORED}, "is FLOORED"},
+        {{.name = "a", .doc = "x", .type = KILN_P_INT, .max = 9, .step = 1.5, .flags = KILN_PARAM_FLOORED},
+         "is FLOORED"},
+        {{.name = "a", .doc = "x", .type = KILN_P_INT, .max = 9, .step = 1e10, .flags = KILN_PARAM_FLOORED},
+         "is FLOORED"},
+        {{.name = "a", .doc = "x", .type = KILN_P_INT, .max = 9, .step = NAN, .flags = KILN_PARAM_FLOORED},
+         "is FLOORED"},
         {{.name = "a", .doc = "x", .type = KILN_P_INT, .offset = sizeof(every_type) - 4}, "past the"},
         {{.name = "a", .doc = "x", .type = KILN_P_INT, .offset = SIZE_MAX - 3}, "past the"},
         {{.name = "a", .doc = "x", .type = KILN_P_INT, .offset = 4}, "not a multiple of its 8 bytes"},
         {{.name = "a", .doc = "x", .type = KILN_P_INT, .min = 2, .max = 1}, "min has to be below max"},
         {{.name = "a", .doc = "x", .type = KILN_P_FLOAT, .max = NAN}, "is not finite"},
+        {{.name = "a", .doc = "x", .type = KILN_P_FLOAT, .min = -INFINITY}, "is not finite"},
+        {{.name = "a", .doc = "x", .type = KILN_P_FLOAT, .max = 1, .def = NAN}, "is not finite"},
+        {{.name = "a", .doc = "x", .type = KILN_P_FLOAT, .max = 1, .step = INFINITY}, "is not finite"},
+        {{.name = "a", .doc = "x", .type = KILN_P_FLOAT, .max = 1, .step = -1}, "is not finite"},
+        {{.name = "a", .doc = "x", .type = KILN_P_INT, .min = -1e19, .max = 1}, "whole numbers of 64 bits"},
+        {{.name = "a", .doc = "x", .type = KILN_P_INT, .max = 1e19}, "whole numbers of 64 bits"},
+        {{.name = "a", .doc = "x", .type = KILN_P_INT, .min = 1, .max = 2}, "the default 0 of parameter 'a' is outside"},
+        {{.name = "a", .doc = "x", .type = KILN_P_SEED, .def = 0x1p64}, "a SEED is 0 or more"},
+        {{.name = "a", .doc = "x", .type = KILN_P_ENUM, KILN_CHOICES(nameless)}, "choice 0 of parameter 'a' has no usable"},
+        {{.name = "a", .doc = "x", .type = KILN_P_ENUM, KILN_CHOICES(many)}, "has more than 1000 choices"},
+        {{.name = "a", .doc = "x", .type = KILN_P_ENUM, .choice = every_mode, .choice_stride = 4}, "stride of the choices"},
+        {{.name = "a", .doc = "x", .type = KILN_P_ENUM, .choice = every_mode, .choice_stride = 1 << 20},
+         "stride of the choices"},
+        {{.name = "a", .doc = "x", .type = KILN_P_ENUM, .choice = every_mode, .choice_stride = sizeof *every_mode + 1},
+         "stride of the choices"},
+        {{.name = "a", .doc = "x", .type = KILN_P_FILE}, "where its names come from"},
         {{.name = "a", .doc = "x", .type = KILN_P_INT, .max = 1, .def = 5}, "outside its range 0 to 1"},
         {{.name = "a", .doc = "x", .type = KILN_P_INT, .max = 1, .def = 0.5}, "whole numbers of 64 bits"},
         {{.name = "a", .doc = "x", .type = KILN_P_BOOL, .def = 2}, "a BOOL is 0 or 1"},
@@ -496,6 +523,24 @@ static void test_a_table_is_legal_or_says_why(void)
     CHECK(check_rows(same, 2, &e) == KILN_ERR_INVALID && strstr(e.message, "lie at the same place"));
     e = (error){0};
     CHECK(check_rows(NULL, 1, &e) == KILN_ERR_INVALID && strstr(e.message, "no array of them"));
+    const kiln_param needed[] = {{.name = "a", .doc = "x", .type = KILN_P_INT, .flags = KILN_PARAM_REQUIRED, .min = 1, .max = 2},
+                                 {EVERY_ROW(KILN_P_ENUM, mode), .flags = KILN_PARAM_REQUIRED, .def = 99, KILN_CHOICES(every_mode)}};
+    for (int i = 0; i < 2; i++) CHECK_MSG(check_rows(&needed[i], 1, &e) == KILN_OK, "%s", e.message); /* no default is asked for */
+    static const struct {
+        uint32_t n, stride;
+        size_t size;
+        const char *why;
+    } tables[] = {{1, 8, 64, "the stride of the parameters is 8 bytes"},
+                  {1, 1 << 20, 64, "the stride of the parameters is 1048576 bytes"},
+                  {1, sizeof(kiln_param) + 1, 64, "the stride of the parameters"},
+                  {1u << 20, sizeof(kiln_param), 64, "1048576 parameters; the most is"},
+                  {1, sizeof(kiln_param), SIZE_MAX, "params_size is"}};
+    for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
+        const kiln_param_table t = {.size = sizeof t, .param = every_row, .n_param = tables[i].n, .param_stride = tables[i].stride, .params_size = tables[i].size};
+        e = (error){0};
+        CHECK(param_rows_check(&t, &e) == KILN_ERR_INVALID);
+        CHECK_MSG(strstr(e.message, tables[i].why), "'%s' does not say '%s'", e.message, tables[i].why);
+    }
 }
 
 static void test_rows_are_found_by_name(void)
