@@ -110,8 +110,8 @@ static void put_run(str *s, char six, unsigned n)
         while (n--) str_char(s, six);
 }
 
-/* One colour of a band of six lines. 0: it has none of it. */
-static int put_band_colour(str *s, const unsigned char *rgb, unsigned width, unsigned lines, unsigned colour, int first)
+/* One colour of a band of six lines, which has some of it. */
+static void put_band_colour(str *s, const unsigned char *rgb, unsigned width, unsigned lines, unsigned colour, int first)
 {
     unsigned run = 0;
     char last = 0;
@@ -131,8 +131,7 @@ static int put_band_colour(str *s, const unsigned char *rgb, unsigned width, uns
         if (six != last) put_run(s, last, run), last = six, run = 0;
         run++;
     }
-    if (begun) put_run(s, last, run);
-    return begun;
+    put_run(s, last, run);
 }
 
 void picture_put_sixel(str *s, const unsigned char *rgb, unsigned width, unsigned height)
@@ -147,7 +146,7 @@ void picture_put_sixel(str *s, const unsigned char *rgb, unsigned width, unsigne
         int first = 1;
         for (size_t i = 0; i < (size_t)lines * width; i++) has[colour_of(band + 3 * i)] = 1;
         for (unsigned c = 0; c < COLOURS; c++)
-            if (has[c] && put_band_colour(s, band, width, lines, c, first)) first = 0;
+            if (has[c]) put_band_colour(s, band, width, lines, c, first), first = 0;
         str_char(s, '-');
     }
     str_append(s, "\033\\");

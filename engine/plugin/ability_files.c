@@ -191,7 +191,7 @@ void files_discard(kiln_ctx *c)
 /* The ending of the name that the one result is to have; NULL: nobody has named it. */
 static const char *wanted_extension(const kiln_ctx *c)
 {
-    const char *file = c->env && c->env->output ? c->env->output->file : NULL, *dot = file ? strrchr(file, '.') : NULL;
+    const char *file = ctx_env(c)->output ? c->env->output->file : NULL, *dot = file ? strrchr(file, '.') : NULL;
     return dot ? dot + 1 : NULL;
 }
 
@@ -216,7 +216,7 @@ static kiln_status check_named(kiln_ctx *c, uint32_t where, const char *extensio
 
 static kiln_file *create(kiln_ctx *c, uint32_t where, const char *prefix, const char *extension)
 {
-    const struct output_folder *out = c->env ? c->env->output : NULL;
+    const struct output_folder *out = ctx_env(c)->output;
     if (ctx_estimating(c))
         return error_set(ctx_error(c), KILN_ERR_BUG, "writes a file in an estimate, where nothing may be left behind"),
                NULL;
@@ -418,8 +418,8 @@ static int is_known(const char *name)
 static const char *text(kiln_ctx *c, const char *name)
 {
     if (name && strcmp(name, "extension") == 0) return wanted_extension(c);
-    const char *found = c->env && c->env->text && name ? c->env->text(c->env->arg, c->node, name) : NULL;
-    if (!found && c->env && c->env->text && name && is_known(name)) c->lacks_text = 1;
+    const char *found = ctx_env(c)->text && name ? c->env->text(c->env->arg, c->node, name) : NULL;
+    if (!found && ctx_env(c)->text && name && is_known(name)) c->lacks_text = 1;
     return found && *found ? found : NULL;
 }
 

@@ -12,19 +12,19 @@
 
 static kiln_value *state_load(kiln_ctx *c)
 {
-    return c && c->env && c->env->state_load ? c->env->state_load(c->env->arg, c->node) : NULL;
+    return ctx_env(c)->state_load ? c->env->state_load(c->env->arg, c->node) : NULL;
 }
 
 static int state_due(kiln_ctx *c)
 {
-    return c && c->env && c->env->state_due && c->env->state_due(c->env->arg, c->node);
+    return ctx_env(c)->state_due && c->env->state_due(c->env->arg, c->node);
 }
 
 static kiln_status state_save(kiln_ctx *c, const kiln_value *state)
 {
     error why = {0}; /* not the call's error: the call goes on without the state */
     if (!state) return KILN_ERR_INVALID;
-    return c && c->env && c->env->state_save ? c->env->state_save(c->env->arg, c->node, state, &why) : KILN_OK;
+    return ctx_env(c)->state_save ? c->env->state_save(c->env->arg, c->node, state, &why) : KILN_OK;
 }
 
 const kiln_store_api store_api = {

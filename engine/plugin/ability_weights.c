@@ -9,7 +9,7 @@
 static kiln_status report_opened(kiln_ctx *c, const kiln_weights *w)
 {
     const file_map *m;
-    for (size_t i = 0; c && c->env && c->env->opened && (m = weights_file_at(w, i)); i++)
+    for (size_t i = 0; ctx_env(c)->opened && (m = weights_file_at(w, i)); i++)
         TRY(c->env->opened(c->env->arg, c->node, m->path, &m->identity, &c->failure));
     return KILN_OK;
 }
@@ -70,7 +70,7 @@ static kiln_status write_file(kiln_ctx *c, kiln_file *to, const kiln_weight_row 
                               const kiln_weight_text *text, size_t n_text)
 {
     file_sink self = {c, to};
-    weights_sink sink = {sink_write, sink_progress, &self, c->env ? c->env->pool : NULL};
+    weights_sink sink = {sink_write, sink_progress, &self, ctx_env(c)->pool};
     return weights_write(&sink, row, n, text, n_text, ctx_error(c));
 }
 

@@ -79,20 +79,26 @@ error *ctx_error(kiln_ctx *c)
     return c ? &c->failure : NULL;
 }
 
+const call_environment *ctx_env(const kiln_ctx *c)
+{
+    static const call_environment nothing;
+    return c && c->env ? c->env : &nothing;
+}
+
 struct runtime *ctx_runtime(kiln_ctx *c)
 {
     if (is_late(c)) return NULL;
     if (c) supervised_sign(c->call);
-    return c && c->env ? c->env->runtime : NULL;
+    return ctx_env(c)->runtime;
 }
 
-int ctx_estimating(const kiln_ctx *c) { return c && c->env && c->env->estimate; }
-int ctx_headers(const kiln_ctx *c) { return c && c->env && c->env->headers; }
+int ctx_estimating(const kiln_ctx *c) { return ctx_env(c)->estimate; }
+int ctx_headers(const kiln_ctx *c) { return ctx_env(c)->headers; }
 int ctx_cancelled(kiln_ctx *c)
 {
     if (is_late(c)) return 1;
     if (c) supervised_sign(c->call);
-    int stop = c && c->env && c->env->cancelled && c->env->cancelled(c->env->arg);
+    int stop = ctx_env(c)->cancelled && c->env->cancelled(c->env->arg);
     if (stop) c->asked_to_stop = 1;
     return stop;
 }
@@ -163,18 +169,18 @@ static kiln_status host_progress(kiln_ctx *c, uint64_t done, uint64_t total, con
 {
     if (is_late(c)) return KILN_CANCELLED;
     if (ctx_cancelled(c)) return KILN_CANCELLED;
-    if (c->env && c->env->progress) c->env->progress(c->env->arg, c->node, done, total, what ? what : "");
+    if (ctx_env(c)->progress) c->env->progress(c->env->arg, c->node, done, total, what ? what : "");
     return KILN_OK;
 }
 
 static void host_draft(kiln_ctx *c, const char *text)
 {
-    if (text && c->env && c->env->draft) c->env->draft(c->env->arg, c->node, text);
+    if (text && ctx_env(c)->draft) c->env->draft(c->env->arg, c->node, text);
 }
 
 static uint32_t host_preview_every(kiln_ctx *c)
 {
-    return c->env && c->env->preview && !c->env->estimate ? c->env->preview_every : 0;
+    return ctx_env(c)->preview && !c->env->estimate ? c->env->preview_every : 0;
 }
 
 static void host_preview(kiln_ctx *c, const uint8_t *rgb, uint32_t width, uint32_t height)
@@ -288,18 +294,18 @@ static void run_task(void *arg, size_t i)
 static void host_parallel_for(kiln_ctx *c, size_t n, void (*fn)(void *, size_t), void *arg)
 {
     pool_task task = {.of = borrowed_here(), .fn = fn, .arg = arg};
-    pool_for(c && c->env ? c->env->pool : NULL, n, run_task, &task);
+    pool_for(ctx_env(c)->pool, n, run_task, &task);
 }
 
 static void host_not_kept(kiln_ctx *c)
 {
-    if (c && c->env && c->env->not_kept) c->env->not_kept(c->env->arg, c->node);
+    if (ctx_env(c)->not_kept) c->env->not_kept(c->env->arg, c->node);
 }
 
 static const char *host_find_file(kiln_ctx *c, const char *folder, const char *name)
 {
     if (!c) return NULL;
-    if (c->env && c->env->find_file)
+    if (ctx_env(c)->find_file)
         return c->env->find_file(c->env->arg, c->node, &c->scratch, folder, name, &c->failure);
     error_set(&c->failure, KILN_ERR_UNSUPPORTED, "no file '%.200s' for %.60s: files cannot be looked for here", name,
               folder);
@@ -360,7 +366,7 @@ static kiln_status check_outputs(kiln_ctx *c, const kiln_node *t, uint64_t wante
             return error_set(&c->failure, KILN_ERR_BUG, "said it succeeded but did not set output '%s'", p->name);
         if (value_fits_port(out[i], p, &why) != KILN_OK)
             return error_set(&c->failure, KILN_ERR_BUG, "output '%s': %s", p->name, why.message);
-        if (c->env && c->env->validate && value_has_nonfinite(out[i]))
+        if (ctx_env(c)->validate && value_has_nonfinite(out[i]))
             return error_set(&c->failure, KILN_ERR_INVALID, "output '%s' holds a number that is not finite", p->name);
     }
     return KILN_OK;
@@ -380,7 +386,7 @@ static kiln_status check_inputs(kiln_ctx *c, const kiln_node *t, kiln_value *con
 /* Digests of the inputs, so that a node that writes to one is found out. */
 static kiln_status input_digests(const kiln_ctx *c, const kiln_node *t, kiln_value *const *in, digest *d, error *e)
 {
-    for (uint32_t i = 0; c->env && c->env->validate && i < t->n_in; i++)
+    for (uint32_t i = 0; ctx_env(c)->validate && i < t->n_in; i++)
         if (in[i]) TRY(value_digest(in[i], &d[i], e));
     return KILN_OK;
 }
@@ -388,7 +394,7 @@ static kiln_status input_digests(const kiln_ctx *c, const kiln_node *t, kiln_val
 static kiln_status compare_inputs(kiln_ctx *c, const kiln_node *t, kiln_value *const *in, const digest *before)
 {
     digest after;
-    for (uint32_t i = 0; c->env && c->env->validate && i < t->n_in; i++) {
+    for (uint32_t i = 0; ctx_env(c)->validate && i < t->n_in; i++) {
         if (!in[i]) continue;
         TRY(value_digest(in[i], &after, &c->failure));
         if (!digest_equal(before[i], after))
@@ -401,7 +407,7 @@ static kiln_status compare_inputs(kiln_ctx *c, const kiln_node *t, kiln_value *c
 static kiln_status guarded(kiln_ctx *c, const kiln_node *t, kiln_status (*fn)(const kiln_call *), const kiln_call *call)
 {
     process_state state;
-    process_state_take(&state, c->plugin, c->env && c->env->validate && c->env->alone);
+    process_state_take(&state, c->plugin, ctx_env(c)->validate && c->env->alone);
     uint64_t before = float_state();
     const kiln_ctx *outer = crash_report_enter(c);
     pid_t own = getpid();
@@ -480,9 +486,9 @@ static kiln_status settle_inputs(kiln_ctx *c, const kiln_node *t, const borrowed
                      "called host->unref() on its input '%.80s', which is borrowed; give up only what "
                      "you have made or taken with host->ref()",
                      name);
-        if (c->env && c->env->validate && status == KILN_OK)
+        if (ctx_env(c)->validate && status == KILN_OK)
             status = error_set(&c->failure, KILN_ERR_BUG, "%s", what);
-        else if (!(c->env && c->env->validate))
+        else if (!ctx_env(c)->validate)
             log_warn("node '%s' (%s) of plugin %s %s", c->node_name, t->type, c->plugin, what);
     }
     return status;
@@ -505,7 +511,7 @@ static kiln_status run_borrowed(kiln_ctx *c, const kiln_node *t, const kiln_call
 static kiln_status call_node(kiln_ctx *c, const kiln_node *t, void *instance, const void *params, kiln_value *const *in,
                              kiln_value **out, error *e)
 {
-    const call_environment *env = c->env;
+    const call_environment *env = ctx_env(c);
     digest *before = mem_calloc(t->n_in + 1u, sizeof *before);
     if (!before) return error_set(e, KILN_ERR_NOMEM, "node '%s' (%s): out of memory", c->node_name, t->type);
     for (uint32_t i = 0; i < t->n_out; i++) out[i] = NULL;
@@ -518,14 +524,14 @@ static kiln_status call_node(kiln_ctx *c, const kiln_node *t, void *instance, co
                       .out = out,
                       .instance = instance,
                       .estimate = ctx_estimating(c) != 0,
-                      .wanted = env && env->wanted ? env->wanted(env->arg, c->node) : UINT64_MAX};
+                      .wanted = env->wanted ? env->wanted(env->arg, c->node) : UINT64_MAX};
     kiln_status status = refused(c);
     if (status == KILN_OK) status = check_inputs(c, t, in);
     if (status == KILN_OK) status = input_digests(c, t, in, before, &c->failure);
     if (status == KILN_OK) status = run_borrowed(c, t, &call);
     if (status == KILN_OK) status = check_outputs(c, t, call.wanted, out);
     if (status == KILN_OK) status = compare_inputs(c, t, in, before);
-    if (status == KILN_OK && env && env->validate && mem_guard_damaged())
+    if (status == KILN_OK && env->validate && mem_guard_damaged())
         status = error_set(&c->failure, KILN_ERR_BUG, "wrote outside of a tensor or of its working memory");
     mem_free(before);
     for (uint32_t i = 0; status != KILN_OK && i < t->n_out; i++) {

@@ -78,6 +78,7 @@ struct kiln_ctx {
 
 /* The accessors abilities use; c NULL gives NULL or 0. */
 error *ctx_error(kiln_ctx *c);
+const call_environment *ctx_env(const kiln_ctx *c); /* never NULL: without a run, one that offers nothing */
 struct runtime *ctx_runtime(kiln_ctx *c);
 int ctx_cancelled(kiln_ctx *c);
 int ctx_estimating(const kiln_ctx *c);

@@ -73,7 +73,7 @@ static int keep_open(kiln_ctx *c, int fd)
 int spill_new(kiln_ctx *c, size_t bytes)
 {
     const char *given = getenv("TMPDIR");
-    const char *folder[] = {c->env ? c->env->spill : NULL, given && *given ? given : "/var/tmp"};
+    const char *folder[] = {ctx_env(c)->spill, given && *given ? given : "/var/tmp"};
     char tried[1400] = "", size[16];
     if (ctx_estimating(c))
         return error_set(ctx_error(c), KILN_ERR_BUG, "asks for a file to spill into in an estimate"), -1;

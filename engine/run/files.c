@@ -315,6 +315,8 @@ static void say_missing(str *s, arena *a, const file_roots *r, const char *kind,
         str_printf(s, "put it into FOLDER/%s and name FOLDER with --models", kind);
 }
 
+static int by_name(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+
 static const char *nothing(arena *a, const file_roots *r, const char *kind, const char *name, error *e)
 {
     int is_input = strcmp(kind, "input") == 0;
@@ -323,6 +325,7 @@ static const char *nothing(arena *a, const file_roots *r, const char *kind, cons
     names_found found = {.n = 0};
     str s = {0};
     find_names(a, root, n_root, kind, &found);
+    qsort(found.name, found.n, sizeof *found.name, by_name);
     say_missing(&s, a, r, kind, &found, nearest_of(name, found.name, found.n));
     error_set(e, KILN_ERR_INVALID, "no file '%.200s' for %s; %.600s", name, kind, str_text(&s));
     str_free(&s);

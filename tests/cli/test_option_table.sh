@@ -1,5 +1,5 @@
 # test_option_table.sh - options, their combinations and endings of files, a line of tests/cli/option_table each: exit status, words that are said, command.
-# A line may name what must be left behind it: a file in the fourth column.
+# `-` in place of the words: none are asked for. A line may name a file that must be left behind it, in the fourth column.
 . "$KILN_ROOT/tests/cli/head.sh"
 here="$PWD/tests/cli" models="$PWD/workflows/models"
 cd "$work" || exit 2
@@ -33,7 +33,7 @@ while IFS=$'\t' read -r want words line left; do
     n=$((n + 1))
     bash -c "$line" >said 2>&1 </dev/null; got=$?
     if [ "$got" != "$want" ]; then bad "line_$n" "$line: exit status $got, wanted $want: $(head -n 3 said)"
-    elif [ -n "$words" ] && ! grep -qF -- "$words" said; then bad "line_$n" "$line: does not say '$words' but: $(head -n 3 said)"
+    elif [ "$words" != - ] && ! grep -qF -- "$words" said; then bad "line_$n" "$line: does not say '$words' but: $(head -n 3 said)"
     elif [ -n "$left" ] && [ ! -s "$left" ]; then bad "line_$n" "$line: has left no $left"
     else ok "line_$n"; fi
     rm -rf out
