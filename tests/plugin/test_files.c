@@ -309,12 +309,140 @@ static void test_folders_that_cannot_be_written(void)
     end(&c);
 }
 
+/* ---- a line a case ---- */
+
+static int is_changed;
+static kiln_status unchanged(void *arg, size_t node, error *e)
+{
+    (void)arg, (void)node;
+    return is_changed ? error_set(e, KILN_ERR_INVALID, "the input has changed") : KILN_OK;
+}
+static const char *earlier;
+static const char *written(void *arg, size_t node) { return (void)arg, (void)node, earlier; }
+static char named[600];
+static void naming(void *arg, size_t node, const char *path, uint64_t inode)
+{
+    (void)arg, (void)node;
+    snprintf(named, sizeof named, "%s", inode ? path : "");
+}
+static const char *no_text(void *arg, size_t node, const char *name) { return (void)arg, (void)node, (void)name, NULL; }
+
+static void test_what_create_refuses(void)
+{
+    char long_name[300], long_folder[300];
+    memset(long_name, 'x', 201), long_name[201] = '\0';
+    memset(long_folder, 'x', 256), memcpy(long_folder + 256, "/a", 3);
+    const struct {
+        const char *prefix, *extension, *says;
+        uint32_t where;
+    } cases[] = {
+        {NULL, "txt", "the file name prefix is empty", KILN_FILES_OUTPUT},
+        {"", "txt", "the file name prefix is empty", KILN_FILES_OUTPUT},
+        {"a/..b/c", "txt", NULL, KILN_FILES_OUTPUT},
+        {"a/.x/c", "txt", NULL, KILN_FILES_OUTPUT},
+        {"a/../c", "txt", "holds '..'", KILN_FILES_OUTPUT},
+        {"/a", "txt", "is an absolute path", KILN_FILES_OUTPUT},
+        {"a/", "txt", "names a folder", KILN_FILES_OUTPUT},
+        {"a/.", "txt", "names a folder", KILN_FILES_OUTPUT},
+        {"a\x7f", "txt", "the control character 0x7f", KILN_FILES_OUTPUT},
+        {"a\xff", "txt", "is not UTF-8", KILN_FILES_OUTPUT},
+        {long_name, "txt", "has a name longer than 200 bytes", KILN_FILES_OUTPUT},
+        {long_folder, "txt", "a name longer than 255 bytes", KILN_FILES_OUTPUT},
+        {"a", NULL, "a file extension is 1 to 16 of a-z and 0-9", KILN_FILES_OUTPUT},
+        {"a", "", "a file extension is", KILN_FILES_OUTPUT},
+        {"a", "PNG", "a file extension is", KILN_FILES_OUTPUT},
+        {"a", "x:y", "a file extension is", KILN_FILES_OUTPUT},
+        {"a", "abcdefghijklmnopq", "a file extension is", KILN_FILES_OUTPUT},
+        {"a", "txt", "create() takes KILN_FILES_OUTPUT or KILN_FILES_TEMP, not 7", 7},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        call c;
+        fresh(), begin(&c);
+        kiln_file *f = files_api.create(&c.ctx, cases[i].where, cases[i].prefix, cases[i].extension);
+        CHECK_MSG(cases[i].says ? !f && strstr(c.ctx.failure.message, cases[i].says) : f != NULL, "case %zu: '%s'", i,
+                  c.ctx.failure.message);
+        end(&c);
+    }
+    call c;
+    fresh(), begin(&c), c.ctx.env = NULL;
+    CHECK(!files_api.create(&c.ctx, KILN_FILES_OUTPUT, "a", "txt") && strstr(c.ctx.failure.message, "no output folder"));
+    CHECK(files_api.text(&c.ctx, "prompt") == NULL && files_api.text(&c.ctx, "extension") == NULL);
+    begin(&c), c.out.path = NULL;
+    CHECK(!files_api.create(&c.ctx, KILN_FILES_OUTPUT, "a", "txt") && strstr(c.ctx.failure.message, "no output folder"));
+    begin(&c), c.env.estimate = 1;
+    CHECK(!files_api.create(&c.ctx, KILN_FILES_OUTPUT, "a", "txt") && strstr(c.ctx.failure.message, "in an estimate"));
+    begin(&c), c.out.path = "/proc/none";
+    CHECK(!files_api.create(&c.ctx, KILN_FILES_OUTPUT, "a", "txt") &&
+          strstr(c.ctx.failure.message, "cannot write to the folder /proc/none/"));
+    end(&c);
+}
+
+static void test_a_name_that_somebody_asked_for(void)
+{
+    call c;
+    fresh(), begin(&c);
+    c.out.file = "mine.txt", c.env.naming = naming, named[0] = '\0';
+    CHECK_STR(files_api.text(&c.ctx, "extension"), "txt");
+    CHECK(!files_api.create(&c.ctx, KILN_FILES_OUTPUT, "a", "png") &&
+          strstr(c.ctx.failure.message, "-o mine.txt: this node writes .png files; end the name so"));
+    c.ctx.failure = (error){0};
+    CHECK_STR(save(&c, KILN_FILES_OUTPUT, "sub/a"), "mine.txt");
+    CHECK_STR(named, folder);
+    check_content(below("mine.txt"), "hello");
+    CHECK_STR(save(&c, KILN_FILES_OUTPUT, "sub/a"), "mine_00001_.txt"); /* the second */
+    CHECK_STR(save(&c, KILN_FILES_OUTPUT, "sub/a"), "mine_00002_.txt");
+    CHECK_STR(save(&c, KILN_FILES_TEMP, "sub/a"), "sub/a_00001_.txt");
+    c.out.file = "mine";
+    CHECK(files_api.text(&c.ctx, "extension") == NULL);
+    CHECK(!files_api.create(&c.ctx, KILN_FILES_OUTPUT, "a", "txt"));
+    end(&c);
+}
+
+static void test_what_commit_asks_first(void)
+{
+    call c;
+    const char *path = NULL;
+    fresh(), begin(&c);
+    c.env.unchanged = unchanged, is_changed = 1;
+    CHECK(save(&c, KILN_FILES_OUTPUT, "a") == NULL && strstr(c.ctx.failure.message, "the input has changed"));
+    is_changed = 0, c.ctx.failure = (error){0};
+    /* What an earlier process wrote is what this one answers. */
+    char before[600];
+    snprintf(before, sizeof before, "%s/sub/a_00007_.txt", folder);
+    c.env.written = written, earlier = before;
+    CHECK_STR(save(&c, KILN_FILES_OUTPUT, "a"), "sub/a_00007_.txt");
+    earlier = "/elsewhere/b.txt";
+    CHECK_STR(save(&c, KILN_FILES_OUTPUT, "a"), "/elsewhere/b.txt");
+    kiln_file *f = files_api.create(&c.ctx, KILN_FILES_OUTPUT, "a", "txt");
+    CHECK(f && files_api.commit(f, NULL) == KILN_OK);
+    CHECK_EQ(entries(folder), 0); /* nothing was written twice */
+    earlier = NULL;
+    f = files_api.create(&c.ctx, KILN_FILES_OUTPUT, "a", "txt");
+    CHECK(f && files_api.commit(f, NULL) == KILN_OK);
+    CHECK_EQ(entries(folder), 1);
+    c.env.file = NULL;
+    CHECK_STR(save(&c, KILN_FILES_OUTPUT, "a"), "a_00002_.txt");
+    /* A text for which there was no memory refuses the file; an unknown one is only not there. */
+    c.env.text = no_text;
+    CHECK(files_api.text(&c.ctx, "somebody's") == NULL && files_api.text(&c.ctx, NULL) == NULL);
+    CHECK_STR(save(&c, KILN_FILES_OUTPUT, "a"), "a_00003_.txt");
+    static const char *const own[] = {"prompt", "parameters", "kiln"};
+    for (int i = 0; i < 3; i++) {
+        c.ctx.lacks_text = 0, c.ctx.failure = (error){0};
+        CHECK(files_api.text(&c.ctx, own[i]) == NULL);
+        f = files_api.create(&c.ctx, KILN_FILES_OUTPUT, "a", "txt");
+        CHECK(f && files_api.commit(f, &path) == KILN_ERR_NOMEM && strstr(c.ctx.failure.message, "out of memory for the texts"));
+    }
+    end(&c);
+}
+
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
         CASE(test_counters), CASE(test_what_is_not_committed_vanishes), CASE(test_names_that_are_refused),
         CASE(test_links),    CASE(test_many_processes_one_prefix),      CASE(test_killed_process_leaves_nothing),
         CASE(test_no_space), CASE(test_folders_that_cannot_be_written),
+        CASE(test_what_create_refuses), CASE(test_a_name_that_somebody_asked_for), CASE(test_what_commit_asks_first),
     };
     umask(022);
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);

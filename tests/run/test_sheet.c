@@ -114,7 +114,7 @@ static void test_what_cannot_be_read_or_fit(void)
     REQUIRE(f && fputs("no picture", f) >= 0 && fclose(f) == 0);
     sheet_cell cell[2] = {{SHEET_PICTURE, path_of[0]}, {SHEET_PICTURE, "/nowhere.png"}};
     CHECK_EQ(sheet_write(&s, cell, path, &e), KILN_OK);
-    CHECK(sheet_write(&s, cell, "/nowhere/sheet.png", &e) == KILN_ERR_IO);
+    CHECK(sheet_write(&s, cell, "/proc/nowhere/sheet.png", &e) == KILN_ERR_IO);
     for (int64_t k = 0; k < 12; k++) {
         error why = {0};
         mem_fail_at(k, 0);
@@ -211,10 +211,51 @@ static void test_how_many_stand_side_by_side(void)
     }
 }
 
+/* Three axes, of which one sets two names; pictures much wider and much higher than any cell. */
+static void test_odd_shapes(void)
+{
+    sweep s;
+    error e = {0};
+    char path[600], rows[600];
+    png_image image;
+    const char *over[] = {"c=1,2", "d=x"};
+    snprintf(path, sizeof path, "%s/odd/er/sheet.png", test_folder());
+    snprintf(rows, sizeof rows, "%s/rows.csv", test_folder());
+    FILE *f = fopen(rows, "w");
+    REQUIRE(f && fputs("a,b\n1,2\n3,4\n", f) >= 0 && fclose(f) == 0);
+    REQUIRE(sweep_make(&s, &(sweep_source){.over_file = rows, .over = over, .n_over = 2, .path = "f"}, &e) == KILN_OK);
+    sheet_cell cell[4] = {{SHEET_PICTURE, paint(0, 3000, 2, 255, 0, 0, 0)},
+                          {SHEET_PICTURE, paint(1, 2, 3000, 0, 0, 255, 0)},
+                          {SHEET_PICTURE, paint(2, 700, 700, 0, 255, 0, 0)},
+                          {.state = SHEET_FAILED}};
+    CHECK_MSG(sheet_write(&s, cell, path, &e) == KILN_OK, "%s", e.message); /* its folders were made */
+    uint8_t *rgb = open_sheet(path, &image);
+    REQUIRE(rgb != NULL);
+    CHECK(count(rgb, &image, 255, 0, 0) >= 100); /* a line of one pixel at least, as long as a cell */
+    CHECK(count(rgb, &image, 0, 0, 255) >= 100);
+    CHECK(count(rgb, &image, 0, 255, 0) > 10000);
+    free(rgb);
+    sweep_free(&s);
+    /* One long axis of rows that set several names: their labels stand under the pictures. */
+    REQUIRE(sweep_make(&s, &(sweep_source){.over_file = rows, .path = "f"}, &e) == KILN_OK);
+    CHECK_EQ(sheet_write(&s, cell, path, &e), KILN_OK);
+    sweep_free(&s);
+    /* Cells so small that no word fits, and one row of a hundred. */
+    REQUIRE(make(&s, "a=1..100", NULL));
+    static sheet_cell many[100];
+    const char *dot = paint(3, 1, 1, 9, 9, 9, 0);
+    for (int i = 0; i < 100; i++) many[i] = (sheet_cell){i % 3 ? SHEET_PICTURE : SHEET_FAILED, i % 3 ? dot : NULL};
+    CHECK_EQ(sheet_write(&s, many, path, &e), KILN_OK);
+    rgb = open_sheet(path, &image);
+    CHECK(rgb && count(rgb, &image, 9, 9, 9) == 66);
+    free(rgb);
+    sweep_free(&s);
+}
+
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {CASE(test_a_grid), CASE(test_pictures_are_averaged_down),
                                       CASE(test_what_cannot_be_read_or_fit), CASE(test_labels_have_room),
-                                      CASE(test_how_many_stand_side_by_side)};
+                                      CASE(test_how_many_stand_side_by_side), CASE(test_odd_shapes)};
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }
