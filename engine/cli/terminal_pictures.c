@@ -111,7 +111,8 @@ static void put_run(str *s, char six, unsigned n)
 }
 
 /* One colour of a band of six lines, which has some of it. */
-static void put_band_colour(str *s, const unsigned char *rgb, unsigned width, unsigned lines, unsigned colour, int first)
+static void put_band_colour(str *s, const unsigned char *rgb, unsigned width, unsigned lines, unsigned colour,
+                            int first)
 {
     unsigned run = 0;
     char last = 0;

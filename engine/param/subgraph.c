@@ -160,9 +160,7 @@ static kiln_status set_bool(kiln_graph *g, const char *node, const char *input, 
 static kiln_status set_text(kiln_graph *g, const char *node, const char *input, const char *value)
 {
     if (failed(g)) return g->e->status;
-    if (!value)
-        return mistake(g, "node '%.130s': input '%.130s' is given NULL for a text", shown(node),
-                       shown(input));
+    if (!value) return mistake(g, "node '%.130s': input '%.130s' is given NULL for a text", shown(node), shown(input));
     return set_value(g, node, input, value, 1);
 }
 
@@ -226,8 +224,7 @@ static kiln_status output_passed(kiln_graph *g, const char *own, const char *in)
     subgraph_output *o = own_output(g, own);
     if (!o) return g->e->status;
     int64_t i = own_input(g->type, in);
-    if (i < 0)
-        return mistake(g, "output '%s' is given input '%.130s', which the node does not have", own, shown(in));
+    if (i < 0) return mistake(g, "output '%s' is given input '%.130s', which the node does not have", own, shown(in));
     if (g->wires[i] != 1)
         return mistake(g, "output '%s' is given input '%s', which has %u wires and not one", own, in, g->wires[i]);
     return keep(g, &o->output, in);

@@ -15,10 +15,7 @@ static kiln_value *state_load(kiln_ctx *c)
     return ctx_env(c)->state_load ? c->env->state_load(c->env->arg, c->node) : NULL;
 }
 
-static int state_due(kiln_ctx *c)
-{
-    return ctx_env(c)->state_due && c->env->state_due(c->env->arg, c->node);
-}
+static int state_due(kiln_ctx *c) { return ctx_env(c)->state_due && c->env->state_due(c->env->arg, c->node); }
 
 static kiln_status state_save(kiln_ctx *c, const kiln_value *state)
 {

@@ -305,8 +305,7 @@ static void host_not_kept(kiln_ctx *c)
 static const char *host_find_file(kiln_ctx *c, const char *folder, const char *name)
 {
     if (!c) return NULL;
-    if (ctx_env(c)->find_file)
-        return c->env->find_file(c->env->arg, c->node, &c->scratch, folder, name, &c->failure);
+    if (ctx_env(c)->find_file) return c->env->find_file(c->env->arg, c->node, &c->scratch, folder, name, &c->failure);
     error_set(&c->failure, KILN_ERR_UNSUPPORTED, "no file '%.200s' for %.60s: files cannot be looked for here", name,
               folder);
     return NULL;

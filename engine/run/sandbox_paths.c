@@ -54,7 +54,8 @@ static void add_system(sandbox_list *l)
     }
 #endif
 #ifdef KILN_EXIT_COUNTED_H /* make coverage: counts are written when the process ends */
-    if (getenv("GCOV_PREFIX") && folder_make(getenv("GCOV_PREFIX"), NULL) == KILN_OK) sandbox_add(l, getenv("GCOV_PREFIX"), 1);
+    if (getenv("GCOV_PREFIX") && folder_make(getenv("GCOV_PREFIX"), NULL) == KILN_OK)
+        sandbox_add(l, getenv("GCOV_PREFIX"), 1);
 #endif
     add_each(l, read, sizeof read / sizeof read[0], 0);
     add_each(l, write, sizeof write / sizeof write[0], 1);

@@ -57,8 +57,10 @@ static const struct {
     {HEAD FACTS ID NEEDS "nodes: []\nfiles: []\n", "files: none of them is the plugin's .so"},
     {HEAD FACTS ID NEEDS "nodes: []\nfiles: [data/deep.so]\n", "files: none of them is the plugin's .so"},
     {HEAD FACTS ID NEEDS "nodes: []\nfiles: [.so]\n", "files: none of them is the plugin's .so"},
-    {HEAD FACTS ID NEEDS "nodes: []\nfiles: [glow.so, more.so]\n", "files: both glow.so and more.so; a plugin is one .so"},
-    {HEAD FACTS ID NEEDS "nodes: []\nfiles: [none.so]\n", "files: there is no 'none.so' beside the manifest; is it built?"},
+    {HEAD FACTS ID NEEDS "nodes: []\nfiles: [glow.so, more.so]\n",
+     "files: both glow.so and more.so; a plugin is one .so"},
+    {HEAD FACTS ID NEEDS "nodes: []\nfiles: [none.so]\n",
+     "files: there is no 'none.so' beside the manifest; is it built?"},
     {HEAD FACTS ID NEEDS "nodes: []\nfiles: [glow.so, none]\n", "files: there is no 'none' beside the manifest"},
     {HEAD FACTS ID NEEDS "nodes: []\nfiles: [/etc]\n", "files: '/etc' is no path below the manifest's folder"},
     {HEAD FACTS ID NEEDS "nodes: []\nfiles: [\"\"]\n", "files: it is a list of names"},
@@ -76,8 +78,8 @@ static void test_each_mistake_has_its_place(void)
         write_text("m.yaml", cases[i].text);
         kiln_status status = manifest_read(&a, "m.yaml", &m, &e);
         if (cases[i].says)
-            CHECK_MSG(status != KILN_OK && strstr(e.message, cases[i].says), "case %zu: '%s', wanted '%s'", i, e.message,
-                      cases[i].says);
+            CHECK_MSG(status != KILN_OK && strstr(e.message, cases[i].says), "case %zu: '%s', wanted '%s'", i,
+                      e.message, cases[i].says);
         else
             CHECK_MSG(status == KILN_OK, "case %zu: %s", i, e.message);
         arena_free(&a);
@@ -91,8 +93,9 @@ static void test_which_manifest_is_beside_a_plugin(void)
     plugin_manifest m;
     CHECK_EQ(manifest_beside(&a, "glow.so", &m, &e), KILN_OK);
     CHECK_STR(m.path, ""); /* there is none yet */
-    write_text("kiln-plugin.json", "{\"kiln-plugin\": 1, \"id\": \"org.example.glow\", \"name\": \"Glow\", \"version\": \"1.2.0\","
-                                   " \"license\": \"MIT\", \"needs\": \"1.0\", \"nodes\": [], \"files\": [\"glow.so\"]}");
+    write_text("kiln-plugin.json",
+               "{\"kiln-plugin\": 1, \"id\": \"org.example.glow\", \"name\": \"Glow\", \"version\": \"1.2.0\","
+               " \"license\": \"MIT\", \"needs\": \"1.0\", \"nodes\": [], \"files\": [\"glow.so\"]}");
     CHECK_EQ(manifest_beside(&a, "glow.so", &m, &e), KILN_OK);
     CHECK_STR(m.id, "org.example.glow");
     CHECK_EQ(manifest_beside(&a, "more.so", &m, &e), KILN_OK);
@@ -107,38 +110,54 @@ static void test_which_manifest_is_beside_a_plugin(void)
 
 /* ---- against the plugin ---- */
 
-static const kiln_node soft = {.size = sizeof soft, .type = "SoftGlow"}, hard = {.size = sizeof hard, .type = "HardGlow"};
+static const kiln_node soft = {.size = sizeof soft, .type = "SoftGlow"},
+                       hard = {.size = sizeof hard, .type = "HardGlow"};
 static const kiln_node *const nodes[] = {&soft, &hard};
 static const kiln_plugin table = {.size = sizeof table, .abi_major = 1, .abi_minor = 1, .n_node = 2, .node = nodes};
 
 static void test_what_differs_is_said(void)
 {
     static const char *const names[] = {"SoftGlow", "HardGlow", "Third"};
-    const plugin_info p = {.path = "/lib/glow.so", .id = "org.example.glow", .version = "1.2.0", .license = "MIT",
-                           .table = &table, .n_node = 2};
-    const plugin_manifest right = {.path = "m.yaml", .id = "org.example.glow", .version = "1.2.0", .license = "MIT",
-                                   .needs = "1.1", .node = names, .n_node = 2};
+    const plugin_info p = {.path = "/lib/glow.so",
+                           .id = "org.example.glow",
+                           .version = "1.2.0",
+                           .license = "MIT",
+                           .table = &table,
+                           .n_node = 2};
+    const plugin_manifest right = {.path = "m.yaml",
+                                   .id = "org.example.glow",
+                                   .version = "1.2.0",
+                                   .license = "MIT",
+                                   .needs = "1.1",
+                                   .node = names,
+                                   .n_node = 2};
     plugin_manifest m = right;
     error e = {0};
     CHECK_EQ(manifest_agrees(&m, &p, &e), KILN_OK);
     m.id = "org.example.other", m.version = "1", m.license = "GPL", m.needs = "1.0", m.node = names + 1;
     CHECK_EQ(manifest_agrees(&m, &p, &e), KILN_ERR_INVALID);
-    CHECK_STR(e.message, "m.yaml: id 'org.example.other' in the manifest, 'org.example.glow' in the plugin; version '1' in "
-                         "the manifest, '1.2.0' in the plugin; license 'GPL' in the manifest, 'MIT' in the plugin; needs "
-                         "'1.0' in the manifest, '1.1' in the plugin; node SoftGlow is not in the manifest; the plugin "
-                         "has no node Third");
+    CHECK_STR(e.message,
+              "m.yaml: id 'org.example.other' in the manifest, 'org.example.glow' in the plugin; version '1' in "
+              "the manifest, '1.2.0' in the plugin; license 'GPL' in the manifest, 'MIT' in the plugin; needs "
+              "'1.0' in the manifest, '1.1' in the plugin; node SoftGlow is not in the manifest; the plugin "
+              "has no node Third");
     m = right, m.node = names + 2, m.n_node = 1, e = (error){0};
     CHECK_EQ(manifest_agrees(&m, &p, &e), KILN_ERR_INVALID);
-    CHECK_STR(e.message, "m.yaml: node SoftGlow is not in the manifest; node HardGlow is not in the manifest; the plugin "
-                         "has no node Third");
+    CHECK_STR(e.message,
+              "m.yaml: node SoftGlow is not in the manifest; node HardGlow is not in the manifest; the plugin "
+              "has no node Third");
 }
 
 static void test_one_that_is_made_is_read_again(void)
 {
     static const char *const paths[] = {"glow.so", "./glow.so"}; /* where it lies does not matter */
     for (int with_data = 0; with_data < 2; with_data++) {
-        plugin_info p = {.path = (char *)(size_t)paths[with_data], .id = "org.example.glow", .version = "1.2.0",
-                         .license = "MIT", .table = &table, .n_node = 2};
+        plugin_info p = {.path = (char *)(size_t)paths[with_data],
+                         .id = "org.example.glow",
+                         .version = "1.2.0",
+                         .license = "MIT",
+                         .table = &table,
+                         .n_node = 2};
         arena a = {0};
         str s = {0};
         error e = {0};

@@ -161,7 +161,8 @@ static kiln_status run_refused(const kiln_sampling *s)
 
 static sampling_plan plan_of(const kiln_sampler *row)
 {
-    return SAMPLING_PLAN(.row = row, .process = KILN_PROCESS_DIFFUSION, .sigma = levels, .n = STEPS, .side = SIDE, .seed = 7);
+    return SAMPLING_PLAN(.row = row, .process = KILN_PROCESS_DIFFUSION, .sigma = levels, .n = STEPS, .side = SIDE,
+                         .seed = 7);
 }
 
 static void test_refused_calls(void)
@@ -355,7 +356,10 @@ static void test_stops(void)
         const char *name;
         int64_t denoise, noise, stop;
         int after;
-    } cases[] = {{"none", -1, -1, -1, 0}, {"denoise", 0, -1, -1, 1}, {"noise", -1, 0, -1, 1}, {"step", -1, -1, 1, 1},
+    } cases[] = {{"none", -1, -1, -1, 0},
+                 {"denoise", 0, -1, -1, 1},
+                 {"noise", -1, 0, -1, 1},
+                 {"step", -1, -1, 1, 1},
                  {"later", 1, 1, 2, 0}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         sampling_plan plan = plan_of(&row);
@@ -519,7 +523,7 @@ static void test_exact_steps(void)
 
 int main(int argc, char **argv)
 {
-    static const test_case cases[] = {CASE(test_refused_calls), CASE(test_allowed_calls), CASE(test_guesses),
+    static const test_case cases[] = {CASE(test_refused_calls), CASE(test_allowed_calls),  CASE(test_guesses),
                                       CASE(test_stops),         CASE(test_memory_is_kept), CASE(test_brownian_path),
                                       CASE(test_sizes),         CASE(test_exact_steps)};
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);

@@ -1,4 +1,5 @@
-/* test_terminal_pictures.c - what is written to terminals that show pictures: kitty's pieces, sixels' bands and runs. */
+/* test_terminal_pictures.c - what is written to terminals that show pictures: kitty's pieces, sixels' bands and runs.
+ */
 #include "harness.h"
 
 #include "base/str.h"

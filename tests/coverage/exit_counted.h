@@ -1,5 +1,5 @@
-// Of the build that counts branches (make coverage): a process that ends by _exit, or by a signal that it raises itself (crash_report.c), writes its
-// counts first.
+// Of the build that counts branches (make coverage): a process that ends by _exit, or by a signal that it raises itself
+// (crash_report.c), writes its counts first.
 #ifndef KILN_EXIT_COUNTED_H
 #define KILN_EXIT_COUNTED_H
 

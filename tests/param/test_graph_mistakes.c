@@ -10,7 +10,8 @@
 
 static const kiln_port in[] = {{.name = "images", .type = "IMAGE"}}, out[] = {{.name = "IMAGE", .type = "IMAGE"}};
 static const kiln_param param[] = {{.name = "gain", .doc = "Help.", .type = KILN_P_FLOAT, .max = 1}};
-static const kiln_node row = {.size = sizeof row, .type = "Expanding", KILN_ARRAY(in, in), KILN_ARRAY(out, out), KILN_ARRAY(param, param)};
+static const kiln_node row = {
+    .size = sizeof row, .type = "Expanding", KILN_ARRAY(in, in), KILN_ARRAY(out, out), KILN_ARRAY(param, param)};
 static const uint32_t wires[] = {1};
 
 typedef struct {

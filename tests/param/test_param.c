@@ -487,11 +487,14 @@ static void test_a_table_is_legal_or_says_why(void)
         {{.name = "a", .doc = "x", .type = KILN_P_FLOAT, .max = 1, .step = -1}, "is not finite"},
         {{.name = "a", .doc = "x", .type = KILN_P_INT, .min = -1e19, .max = 1}, "whole numbers of 64 bits"},
         {{.name = "a", .doc = "x", .type = KILN_P_INT, .max = 1e19}, "whole numbers of 64 bits"},
-        {{.name = "a", .doc = "x", .type = KILN_P_INT, .min = 1, .max = 2}, "the default 0 of parameter 'a' is outside"},
+        {{.name = "a", .doc = "x", .type = KILN_P_INT, .min = 1, .max = 2},
+         "the default 0 of parameter 'a' is outside"},
         {{.name = "a", .doc = "x", .type = KILN_P_SEED, .def = 0x1p64}, "a SEED is 0 or more"},
-        {{.name = "a", .doc = "x", .type = KILN_P_ENUM, KILN_CHOICES(nameless)}, "choice 0 of parameter 'a' has no usable"},
+        {{.name = "a", .doc = "x", .type = KILN_P_ENUM, KILN_CHOICES(nameless)},
+         "choice 0 of parameter 'a' has no usable"},
         {{.name = "a", .doc = "x", .type = KILN_P_ENUM, KILN_CHOICES(many)}, "has more than 1000 choices"},
-        {{.name = "a", .doc = "x", .type = KILN_P_ENUM, .choice = every_mode, .choice_stride = 4}, "stride of the choices"},
+        {{.name = "a", .doc = "x", .type = KILN_P_ENUM, .choice = every_mode, .choice_stride = 4},
+         "stride of the choices"},
         {{.name = "a", .doc = "x", .type = KILN_P_ENUM, .choice = every_mode, .choice_stride = 1 << 20},
          "stride of the choices"},
         {{.name = "a", .doc = "x", .type = KILN_P_ENUM, .choice = every_mode, .choice_stride = sizeof *every_mode + 1},
@@ -523,9 +526,11 @@ static void test_a_table_is_legal_or_says_why(void)
     CHECK(check_rows(same, 2, &e) == KILN_ERR_INVALID && strstr(e.message, "lie at the same place"));
     e = (error){0};
     CHECK(check_rows(NULL, 1, &e) == KILN_ERR_INVALID && strstr(e.message, "no array of them"));
-    const kiln_param needed[] = {{.name = "a", .doc = "x", .type = KILN_P_INT, .flags = KILN_PARAM_REQUIRED, .min = 1, .max = 2},
-                                 {EVERY_ROW(KILN_P_ENUM, mode), .flags = KILN_PARAM_REQUIRED, .def = 99, KILN_CHOICES(every_mode)}};
-    for (int i = 0; i < 2; i++) CHECK_MSG(check_rows(&needed[i], 1, &e) == KILN_OK, "%s", e.message); /* no default is asked for */
+    const kiln_param needed[] = {
+        {.name = "a", .doc = "x", .type = KILN_P_INT, .flags = KILN_PARAM_REQUIRED, .min = 1, .max = 2},
+        {EVERY_ROW(KILN_P_ENUM, mode), .flags = KILN_PARAM_REQUIRED, .def = 99, KILN_CHOICES(every_mode)}};
+    for (int i = 0; i < 2; i++)
+        CHECK_MSG(check_rows(&needed[i], 1, &e) == KILN_OK, "%s", e.message); /* no default is asked for */
     static const struct {
         uint32_t n, stride;
         size_t size;
@@ -536,7 +541,11 @@ static void test_a_table_is_legal_or_says_why(void)
                   {1u << 20, sizeof(kiln_param), 64, "1048576 parameters; the most is"},
                   {1, sizeof(kiln_param), SIZE_MAX, "params_size is"}};
     for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
-        const kiln_param_table t = {.size = sizeof t, .param = every_row, .n_param = tables[i].n, .param_stride = tables[i].stride, .params_size = tables[i].size};
+        const kiln_param_table t = {.size = sizeof t,
+                                    .param = every_row,
+                                    .n_param = tables[i].n,
+                                    .param_stride = tables[i].stride,
+                                    .params_size = tables[i].size};
         e = (error){0};
         CHECK(param_rows_check(&t, &e) == KILN_ERR_INVALID);
         CHECK_MSG(strstr(e.message, tables[i].why), "'%s' does not say '%s'", e.message, tables[i].why);

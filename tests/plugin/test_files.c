@@ -365,10 +365,12 @@ static void test_what_create_refuses(void)
     }
     call c;
     fresh(), begin(&c), c.ctx.env = NULL;
-    CHECK(!files_api.create(&c.ctx, KILN_FILES_OUTPUT, "a", "txt") && strstr(c.ctx.failure.message, "no output folder"));
+    CHECK(!files_api.create(&c.ctx, KILN_FILES_OUTPUT, "a", "txt") &&
+          strstr(c.ctx.failure.message, "no output folder"));
     CHECK(files_api.text(&c.ctx, "prompt") == NULL && files_api.text(&c.ctx, "extension") == NULL);
     begin(&c), c.out.path = NULL;
-    CHECK(!files_api.create(&c.ctx, KILN_FILES_OUTPUT, "a", "txt") && strstr(c.ctx.failure.message, "no output folder"));
+    CHECK(!files_api.create(&c.ctx, KILN_FILES_OUTPUT, "a", "txt") &&
+          strstr(c.ctx.failure.message, "no output folder"));
     begin(&c), c.env.estimate = 1;
     CHECK(!files_api.create(&c.ctx, KILN_FILES_OUTPUT, "a", "txt") && strstr(c.ctx.failure.message, "in an estimate"));
     begin(&c), c.out.path = "/proc/none";
@@ -431,7 +433,8 @@ static void test_what_commit_asks_first(void)
         c.ctx.lacks_text = 0, c.ctx.failure = (error){0};
         CHECK(files_api.text(&c.ctx, own[i]) == NULL);
         f = files_api.create(&c.ctx, KILN_FILES_OUTPUT, "a", "txt");
-        CHECK(f && files_api.commit(f, &path) == KILN_ERR_NOMEM && strstr(c.ctx.failure.message, "out of memory for the texts"));
+        CHECK(f && files_api.commit(f, &path) == KILN_ERR_NOMEM &&
+              strstr(c.ctx.failure.message, "out of memory for the texts"));
     }
     end(&c);
 }
@@ -439,10 +442,17 @@ static void test_what_commit_asks_first(void)
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
-        CASE(test_counters), CASE(test_what_is_not_committed_vanishes), CASE(test_names_that_are_refused),
-        CASE(test_links),    CASE(test_many_processes_one_prefix),      CASE(test_killed_process_leaves_nothing),
-        CASE(test_no_space), CASE(test_folders_that_cannot_be_written),
-        CASE(test_what_create_refuses), CASE(test_a_name_that_somebody_asked_for), CASE(test_what_commit_asks_first),
+        CASE(test_counters),
+        CASE(test_what_is_not_committed_vanishes),
+        CASE(test_names_that_are_refused),
+        CASE(test_links),
+        CASE(test_many_processes_one_prefix),
+        CASE(test_killed_process_leaves_nothing),
+        CASE(test_no_space),
+        CASE(test_folders_that_cannot_be_written),
+        CASE(test_what_create_refuses),
+        CASE(test_a_name_that_somebody_asked_for),
+        CASE(test_what_commit_asks_first),
     };
     umask(022);
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);

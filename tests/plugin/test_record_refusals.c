@@ -14,27 +14,29 @@ static const kiln_ops *ops(void) { return rig_host()->ability(KILN_OPS_ABILITY);
 #define REFUSED(C)                                                                                                     \
     C("attention without its options (heads)", O->attention(P, X, X, X, &(kiln_attention){0}))                         \
     C("attention", O->attention(P, NIL, X, X, &(kiln_attention){.size = sizeof(kiln_attention), .heads = 2}))          \
-    C("attention", O->attention(P, I, X, X, &(kiln_attention){.size = sizeof(kiln_attention), .heads = 2, .lse = &more})) \
-    C("norm without its options: a kiln_norm that", O->normalize(P, X, &(kiln_norm){0}))                                                     \
-    C("norm without its options: a kiln_norm that", O->normalize(P, X, NULL))                                                                \
-    C("norm", O->normalize(P, NIL, &(kiln_norm){.size = sizeof(kiln_norm)}))                                             \
-    C("norm", O->normalize(P, scalar, &(kiln_norm){.size = sizeof(kiln_norm)}))                                          \
-    C("rope without its options: a kiln_rope that", O->rope(P, X, &(kiln_rope){0}))                                                        \
+    C("attention",                                                                                                     \
+      O->attention(P, I, X, X, &(kiln_attention){.size = sizeof(kiln_attention), .heads = 2, .lse = &more}))           \
+    C("norm without its options: a kiln_norm that", O->normalize(P, X, &(kiln_norm){0}))                               \
+    C("norm without its options: a kiln_norm that", O->normalize(P, X, NULL))                                          \
+    C("norm", O->normalize(P, NIL, &(kiln_norm){.size = sizeof(kiln_norm)}))                                           \
+    C("norm", O->normalize(P, scalar, &(kiln_norm){.size = sizeof(kiln_norm)}))                                        \
+    C("rope without its options: a kiln_rope that", O->rope(P, X, &(kiln_rope){0}))                                    \
     C("rope", O->rope(P, NIL, &(kiln_rope){.size = sizeof(kiln_rope), .heads = 2}))                                    \
     C("rope", O->rope(P, I, &(kiln_rope){.size = sizeof(kiln_rope), .heads = 2}))                                      \
     C("rope", O->rope(P, X, &(kiln_rope){.size = sizeof(kiln_rope)}))                                                  \
-    C("softmax without its options: a kiln_softmax that", O->softmax(P, X, &(kiln_softmax){0}))                                            \
+    C("softmax without its options: a kiln_softmax that", O->softmax(P, X, &(kiln_softmax){0}))                        \
     C("softmax", O->softmax(P, NIL, NULL))                                                                             \
-    C("matmul without its options: a kiln_matmul that", O->matmul(P, X, X, &(kiln_matmul){.size = 1u << 30}))                              \
+    C("matmul without its options: a kiln_matmul that", O->matmul(P, X, X, &(kiln_matmul){.size = 1u << 30}))          \
     C("matmul", O->matmul(P, X, X, NULL))                                                                              \
-    C("conv without its options: a kiln_conv that", O->conv(P, X, X, NIL, &(kiln_conv){0}))                                                \
-    C("interpolate without its options: a kiln_interpolate that", O->interpolate(P, X, &(kiln_interpolate){0}))                            \
-    C("pool without its options: a kiln_pool that", O->pool(P, X, &(kiln_pool){0}))                                                        \
+    C("conv without its options: a kiln_conv that", O->conv(P, X, X, NIL, &(kiln_conv){0}))                            \
+    C("interpolate without its options: a kiln_interpolate that", O->interpolate(P, X, &(kiln_interpolate){0}))        \
+    C("pool without its options: a kiln_pool that", O->pool(P, X, &(kiln_pool){0}))                                    \
     C("pad without its sizes", O->pad(P, X, NULL, KILN_DIMS(0, 0, 0), 0, 0))                                           \
     C("pad without its sizes", O->pad(P, X, KILN_DIMS(0, 0, 0), NULL, 0, 0))                                           \
     C("pad", O->pad(P, NIL, KILN_DIMS(0), KILN_DIMS(0), 0, 0))                                                         \
-    C("grid_sample without its options: a kiln_grid_sample that", O->grid_sample(P, X, X, &(kiln_grid_sample){0}))                         \
-    C("state_write_part without its options: a kiln_state_write that", O->state_write_part(P, X, X, &(kiln_state_write){0}))               \
+    C("grid_sample without its options: a kiln_grid_sample that", O->grid_sample(P, X, X, &(kiln_grid_sample){0}))     \
+    C("state_write_part without its options: a kiln_state_write that",                                                 \
+      O->state_write_part(P, X, X, &(kiln_state_write){0}))                                                            \
     C("cast to no type", O->cast(P, X, 0))                                                                             \
     C("operand", O->cast(P, NIL, KILN_F32))                                                                            \
     C("expand: the operand is missing", O->expand(P, NIL, 1, KILN_DIMS(2)))                                            \
@@ -69,7 +71,7 @@ static void test_what_is_refused(void)
 #define C(says, ...)                                                                                                   \
     P = O->program_new(rig_ctx(), NULL);                                                                               \
     X = O->input(P, "x", KILN_F32, 3, KILN_DIMS(1, 4, 8)), I = O->input(P, "i", KILN_I32, 1, KILN_DIMS(2));            \
-    more = (kiln_t){7}, scalar = O->input(P, "s", KILN_F32, 0, NULL);                                          \
+    more = (kiln_t){7}, scalar = O->input(P, "s", KILN_F32, 0, NULL);                                                  \
     check_refused(P, (__VA_ARGS__), says);
     REFUSED(C)
 #undef C
@@ -81,8 +83,7 @@ static void test_what_changes_nothing(void)
 {
     const kiln_ops *o = ops();
     kiln_program *p = o->program_new(rig_ctx(), NULL);
-    kiln_t x = o->input(p, "x", KILN_F32, 2, KILN_DIMS(2, 3)),
-           c = o->constant(p, (float[]){1, 2, 3}, 1, KILN_DIMS(3));
+    kiln_t x = o->input(p, "x", KILN_F32, 2, KILN_DIMS(2, 3)), c = o->constant(p, (float[]){1, 2, 3}, 1, KILN_DIMS(3));
     CHECK_EQ(o->cast(p, x, KILN_F32).id, x.id);
     CHECK_EQ(o->expand(p, x, 2, KILN_DIMS(2, 3)).id, x.id);
     CHECK(o->cast(p, c, KILN_F32).id != c.id); /* a constant becomes a tensor of the program's */

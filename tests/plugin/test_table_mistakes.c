@@ -29,19 +29,20 @@ typedef struct {
 
 static void make(made *m)
 {
-    *m = (made){.in = {{.name = "image", .doc = "Help.", .type = "IMAGE"},
-                       {.name = "any", .doc = "Help.", .type = "*", .flags = KILN_PORT_OPTIONAL},
-                       {.name = "like", .doc = "Help.", .type = "*T"}},
-                .out = {{.name = "IMAGE", .doc = "Help.", .type = "IMAGE"}, {.name = "LIKE", .doc = "Help.", .type = "*T"}},
-                .param = {{.name = "gain", .doc = "Help.", .type = KILN_P_FLOAT, .max = 1}},
-                .table = {.magic = KILN_MAGIC,
-                          .size = sizeof(kiln_plugin),
-                          .abi_major = KILN_ABI_MAJOR,
-                          .abi_minor = KILN_ABI_MINOR,
-                          .n_node = 2,
-                          .id = "org.example.odd",
-                          .version = "1",
-                          .license = "MIT"}};
+    *m = (made){
+        .in = {{.name = "image", .doc = "Help.", .type = "IMAGE"},
+               {.name = "any", .doc = "Help.", .type = "*", .flags = KILN_PORT_OPTIONAL},
+               {.name = "like", .doc = "Help.", .type = "*T"}},
+        .out = {{.name = "IMAGE", .doc = "Help.", .type = "IMAGE"}, {.name = "LIKE", .doc = "Help.", .type = "*T"}},
+        .param = {{.name = "gain", .doc = "Help.", .type = KILN_P_FLOAT, .max = 1}},
+        .table = {.magic = KILN_MAGIC,
+                  .size = sizeof(kiln_plugin),
+                  .abi_major = KILN_ABI_MAJOR,
+                  .abi_minor = KILN_ABI_MINOR,
+                  .n_node = 2,
+                  .id = "org.example.odd",
+                  .version = "1",
+                  .license = "MIT"}};
     m->node = (kiln_node){.size = sizeof(kiln_node),
                           .type = "Odd",
                           .doc = "Help.",
@@ -132,8 +133,9 @@ static void make(made *m)
     X("output 'IMAGE' of a constant is no FLOAT", (N.flags |= KILN_NODE_CONSTANT, N.n_in = 0, N.n_out = 1,             \
                                                    m->out[0].type = "FLOAT", m->out[0].flags = KILN_PORT_LIST))        \
     X(NULL, (N.flags |= KILN_NODE_CONSTANT, N.n_in = 0, N.n_out = 1, m->out[0].type = "FLOAT"))                        \
-    X(NULL, (N.flags |= KILN_NODE_EXPANDS, N.expand = expand, N.run = NULL, m->param[0].flags = KILN_PARAM_PASSED, T.n_node = 1)) \
-    X(NULL, (m->in[0].flags = KILN_PORT_LAZY, N.wants = wants, T.n_node = 1))                                                        \
+    X(NULL, (N.flags |= KILN_NODE_EXPANDS, N.expand = expand, N.run = NULL, m->param[0].flags = KILN_PARAM_PASSED,     \
+             T.n_node = 1))                                                                                            \
+    X(NULL, (m->in[0].flags = KILN_PORT_LAZY, N.wants = wants, T.n_node = 1))                                          \
     X(NULL, (N.title = "Odd one", N.category = "odd/ones", N.create = create, N.destroy = destroy))                    \
     X(NULL, (N.n_in = 0, N.in = NULL, N.n_out = 1))                                                                    \
     X(NULL, N.size = (uint32_t)sizeof(kiln_node) + 64)
@@ -179,7 +181,8 @@ static void test_lazy_inputs_are_among_the_first(void)
 /* ---- rows of value types ---- */
 
 static const kiln_value_entry good_entry = {.key = "a", .doc = "Help.", .kinds = 1u << KILN_V_INT};
-static const kiln_value_type good_type = {.size = sizeof good_type, .name = "ODD_TYPE", .doc = "Help.", .kind = KILN_V_MAP};
+static const kiln_value_type good_type = {
+    .size = sizeof good_type, .name = "ODD_TYPE", .doc = "Help.", .kind = KILN_V_MAP};
 
 #define ENTRIES t.entry = rows, t.entry_stride = sizeof rows[0], t.n_entry
 #define TYPE_MISTAKES(X)                                                                                               \

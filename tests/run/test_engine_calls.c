@@ -33,14 +33,16 @@ static void hear(void *arg, int level, const char *text)
 
 static kiln_workflow_options options(void)
 {
-    return (kiln_workflow_options){.size = sizeof(kiln_workflow_options), .path = "flow.yaml", .plugins = plugins, .on_log = hear};
+    return (kiln_workflow_options){
+        .size = sizeof(kiln_workflow_options), .path = "flow.yaml", .plugins = plugins, .on_log = hear};
 }
 
 static kiln_workflow *opened(const kiln_workflow_options *o, const char *words)
 {
     kiln_message why = {.size = sizeof why};
     kiln_workflow *w = kiln_workflow_open(o, &why);
-    CHECK_MSG(words ? !w && strstr(why.text, words) : w != NULL, "'%s', wanted '%s'", why.text, words ? words : "no fault");
+    CHECK_MSG(words ? !w && strstr(why.text, words) : w != NULL, "'%s', wanted '%s'", why.text,
+              words ? words : "no fault");
     CHECK_EQ(why.status != KILN_OK, words != NULL);
     return w;
 }
@@ -60,7 +62,8 @@ static void test_what_is_not_opened(void)
         {1u << 20, "flow.yaml", 0, 0, NULL, "it is 1048576"},
         {sizeof(kiln_workflow_options), NULL, 0, 0, NULL, "which workflow? `path` is NULL"},
         {sizeof(kiln_workflow_options), "nowhere.yaml", 0, 0, NULL, "nowhere.yaml"},
-        {sizeof(kiln_workflow_options), "flow.yaml", 1, 0, set, "1 settings, and set_stride is 0: say sizeof(kiln_setting)"},
+        {sizeof(kiln_workflow_options), "flow.yaml", 1, 0, set,
+         "1 settings, and set_stride is 0: say sizeof(kiln_setting)"},
         {sizeof(kiln_workflow_options), "flow.yaml", 1, sizeof *set + 1, set, "and set_stride is 17"},
         {sizeof(kiln_workflow_options), "flow.yaml", 1, sizeof *set, NULL, "1 settings, and set_stride"},
     };
@@ -123,8 +126,8 @@ static kiln_status run(kiln_workflow *w, kiln_run_options how, kiln_run_summary 
     if (!how.size) how.size = sizeof how;
     how.no_cache = 1;
     kiln_status status = kiln_workflow_run(w, &how, s, &why);
-    CHECK_MSG(words ? status != KILN_OK && strstr(why.text, words) : status == KILN_OK && !*why.text, "'%s', wanted '%s'",
-              why.text, words ? words : "no fault");
+    CHECK_MSG(words ? status != KILN_OK && strstr(why.text, words) : status == KILN_OK && !*why.text,
+              "'%s', wanted '%s'", why.text, words ? words : "no fault");
     return status;
 }
 
@@ -134,7 +137,8 @@ static void test_what_is_not_run(void)
     kiln_run_summary s = {.size = sizeof s};
     kiln_workflow *w = opened(&o, NULL);
     if (!w) return;
-    run(w, (kiln_run_options){.size = 2}, &s, "kiln_run_options: its member `size` has to be sizeof the struct; it is 2");
+    run(w, (kiln_run_options){.size = 2}, &s,
+        "kiln_run_options: its member `size` has to be sizeof the struct; it is 2");
     run(w, (kiln_run_options){.mode = 3}, &s, "there is no kiln_run_mode 3");
     run(w, (kiln_run_options){.file = "x.png"}, &s, "-o x.png: several nodes write results ('save' and 'more')");
     const char *const of_sweeps = "a sheet, a manifest and `again` belong to a sweep; this is a single run";
@@ -145,7 +149,8 @@ static void test_what_is_not_run(void)
     CHECK_EQ(s.nodes, 0);
     CHECK(kiln_workflow_fault(w, 0) == NULL);
     kiln_workflow_close(w);
-    write_text("faulty.yaml", "nodes:\n  a: {class_type: EmptyImage, inputs: {width: wide}}\n  b: {class_type: Nothing}\n");
+    write_text("faulty.yaml",
+               "nodes:\n  a: {class_type: EmptyImage, inputs: {width: wide}}\n  b: {class_type: Nothing}\n");
     o.path = "faulty.yaml", o.console = 0;
     if (!(w = opened(&o, NULL))) return;
     CHECK(kiln_workflow_fault_count(w) >= 2);
@@ -237,9 +242,13 @@ static void test_who_hears_a_warning(void)
 
 int main(int argc, char **argv)
 {
-    static const test_case cases[] = {CASE(test_what_is_not_opened), CASE(test_structs_of_other_sizes),
-                                      CASE(test_one_at_a_time_and_its_plugins), CASE(test_what_is_not_run),
-                                      CASE(test_runs), CASE(test_sweeps), CASE(test_who_hears_a_warning)};
+    static const test_case cases[] = {CASE(test_what_is_not_opened),
+                                      CASE(test_structs_of_other_sizes),
+                                      CASE(test_one_at_a_time_and_its_plugins),
+                                      CASE(test_what_is_not_run),
+                                      CASE(test_runs),
+                                      CASE(test_sweeps),
+                                      CASE(test_who_hears_a_warning)};
     snprintf(plugins, sizeof plugins, "%s%s%s/plugins", *test_build() == '/' ? "" : test_root(),
              *test_build() == '/' ? "" : "/", test_build());
     if (chdir(test_folder()) != 0) return 1;

@@ -254,8 +254,8 @@ static void test_odd_shapes(void)
 
 int main(int argc, char **argv)
 {
-    static const test_case cases[] = {CASE(test_a_grid), CASE(test_pictures_are_averaged_down),
-                                      CASE(test_what_cannot_be_read_or_fit), CASE(test_labels_have_room),
-                                      CASE(test_how_many_stand_side_by_side), CASE(test_odd_shapes)};
+    static const test_case cases[] = {
+        CASE(test_a_grid),           CASE(test_pictures_are_averaged_down),  CASE(test_what_cannot_be_read_or_fit),
+        CASE(test_labels_have_room), CASE(test_how_many_stand_side_by_side), CASE(test_odd_shapes)};
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }

@@ -1,5 +1,5 @@
-/* test_sweep_edges.c - sweeps a line a case: what `matrix`, --set, --over-file and --over make together, or the sentence
- * that refuses it; labels that are cut.
+/* test_sweep_edges.c - sweeps a line a case: what `matrix`, --set, --over-file and --over make together, or the
+ * sentence that refuses it; labels that are cut.
  */
 #include "harness.h"
 
@@ -68,12 +68,14 @@ static const struct {
     {"[{a: 1, b: 2}, {b: 3}]", NULL, NULL, NULL, "a=1 b=2|b=3"},
     {"[{a: 1, b: 2}, {b: 3}]", NULL, "9", NULL, "a=9 b=2|a=9 b=3"},
     {"[{b: 2}, {}]", NULL, "9", NULL, "b=2|"},
-    {"[{a: 1}, {b: 3}]", NULL, NULL, "a=5", "!--over a=5: the workflow's `matrix` lists whole rows, so one of its names"},
+    {"[{a: 1}, {b: 3}]", NULL, NULL, "a=5",
+     "!--over a=5: the workflow's `matrix` lists whole rows, so one of its names"},
     {"{a: [1, 2], b: [x]}", NULL, NULL, "a=7,8", "a=7 b=x|a=8 b=x"},
     {"{a: '1..3'}", NULL, NULL, NULL, "a=1..3"},
     {"{a: 1..3}", NULL, NULL, NULL, "a=1|a=2|a=3"},
     {"{a: ['1..3', 4]}", NULL, NULL, NULL, "a=1..3|a=4"},
-    {"{a: {b: 1}}", NULL, NULL, NULL, "!flow.yaml:1:5: `matrix`: a name has a list of values, or a text such as 1..100"},
+    {"{a: {b: 1}}", NULL, NULL, NULL,
+     "!flow.yaml:1:5: `matrix`: a name has a list of values, or a text such as 1..100"},
     {"{a: [[1]]}", NULL, NULL, NULL, "!flow.yaml:1:6: `matrix`: a value is a single one, not a list or map"},
     {"{a: [1, {b: 2}], c: [3]}", NULL, NULL, NULL, "!flow.yaml:1:9: `matrix`: a value is a single one"},
     {"{a: []}", NULL, NULL, NULL, "!`matrix`: a: there are no values"},
@@ -88,13 +90,17 @@ static const struct {
     {NULL, "a\n1\n", "3", NULL, "!rows.csv:1: 'a' also has a --set: which?"},
     {"{a: [1]}", "a\n1\n", NULL, NULL, "!rows.csv:1: 'a' already varies by the workflow's `matrix`"},
     {NULL, "b,a,b\n1,2,3\n", NULL, NULL, "!rows.csv:1: 'b' stands there twice"},
-    {NULL, "b,,c\n1,2,3\n", NULL, NULL, "!rows.csv:1: column 2 has no name; the first line names what each column sets"},
+    {NULL, "b,,c\n1,2,3\n", NULL, NULL,
+     "!rows.csv:1: column 2 has no name; the first line names what each column sets"},
     {NULL, "b;c\n1;2\n", NULL, NULL, "!rows.csv:1: 'b;c': names are separated by ';'; in kiln's CSV a ',' stands"},
     {NULL, "b;c,d\n1,2\n", NULL, NULL, "b;c=1 d=2"},
     {NULL, "b\n", NULL, NULL, "!rows.csv: there are no values"},
     {NULL, "b", NULL, NULL, "!rows.csv: there are no values"},
     {NULL, "", NULL, NULL, "!rows.csv: the file is empty"},
-    {NULL, "\xef\xbb\xbf" "b\n1\n", NULL, NULL, "b=1"},
+    {NULL,
+     "\xef\xbb\xbf"
+     "b\n1\n",
+     NULL, NULL, "b=1"},
     {NULL, "\xef\xbb", NULL, NULL, "!is not a UTF-8 text"},
     {NULL, " b\t, c \r\n1, 2\r\n\r\n\n3,4", NULL, NULL, "b=1 c= 2|b=3 c=4"},
     {NULL, "b\r1\r2", NULL, NULL, "b=1|b=2"},
@@ -125,15 +131,16 @@ static const struct {
     {NULL, NULL, NULL, "x=what? [yes]", "x=what? [yes]"},
     {NULL, NULL, NULL, "x=a * b", "x=a * b"},
     {NULL, NULL, NULL, "x=no/such?.thing", "x=no/such?.thing"},
-    {NULL, NULL, NULL, "x=no/such*.thing", "!no file here is called 'no/such*.thing'; a text with a * goes in \"quotes\""},
+    {NULL, NULL, NULL, "x=no/such*.thing",
+     "!no file here is called 'no/such*.thing'; a text with a * goes in \"quotes\""},
 };
 
 static void test_cases(void)
 {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const char *over[] = {cases[i].over}, *wanted = cases[i].wanted;
-        const char *is = made(cases[i].matrix, cases[i].csv, cases[i].csv ? strlen(cases[i].csv) : 0, cases[i].set, over,
-                              cases[i].over != NULL);
+        const char *is = made(cases[i].matrix, cases[i].csv, cases[i].csv ? strlen(cases[i].csv) : 0, cases[i].set,
+                              over, cases[i].over != NULL);
         int fine = *wanted == '!' ? strstr(is, wanted + 1) != NULL : strcmp(is, wanted) == 0;
         CHECK_MSG(fine, "case %zu: '%s', wanted '%s'", i, is, wanted);
     }
@@ -249,7 +256,8 @@ static void test_labels(void)
     sweep_point_value(&s, 0, 0, text, sizeof text);
     CHECK_STR(text, "");
     sweep_free(&s);
-    REQUIRE(sweep_make(&s, &(sweep_source){.over_file = file_of("l.csv", "a,b\n,2\n1,\n"), .path = "f"}, &e) == KILN_OK);
+    REQUIRE(sweep_make(&s, &(sweep_source){.over_file = file_of("l.csv", "a,b\n,2\n1,\n"), .path = "f"}, &e) ==
+            KILN_OK);
     set_option set[2];
     CHECK_EQ(sweep_settings(&s, 0, set), 1);
     CHECK_STR(set[0].name, "b");
