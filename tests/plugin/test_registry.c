@@ -13,6 +13,9 @@
 static kiln_status no_run(const kiln_sampling *s) { return (void)s, KILN_OK; }
 static size_t no_make(const kiln_schedule_input *in, double *out, size_t n) { return (void)in, (void)out, (void)n, 0; }
 
+static kiln_value *to_plain(kiln_ctx *c, const kiln_value *v) { return (void)c, (void)v, NULL; }
+static kiln_value *from_plain(kiln_ctx *c, const kiln_value *v) { return (void)c, (void)v, NULL; }
+
 static const kiln_sampler whole = {.size = sizeof whole, .name = "registry test", .run = no_run};
 static const kiln_schedule schedule = {.size = sizeof schedule, .name = "registry test", .make = no_make};
 
@@ -44,6 +47,17 @@ static void test_rows_without_what_they_need(void)
     refused(sampler_api.register_schedule(&no_maker), "a schedule without a usable name");
     refused(sampler_api.register_schedule(&nameless), "a schedule without a usable name");
     refused(stored_type_register(NULL), "a stored type without");
+    const kiln_stored_type stored = {.size = sizeof stored, .type = "MINE", .revision = 1, .to_plain = to_plain, .from_plain = from_plain};
+    kiln_stored_type one = stored;
+    one.type = NULL, refused(stored_type_register(&one), "a stored type without");
+    one = stored, one.to_plain = NULL, refused(stored_type_register(&one), "a stored type without");
+    one = stored, one.from_plain = NULL, refused(stored_type_register(&one), "a stored type without");
+    one = stored, one.revision = 0, refused(stored_type_register(&one), "a stored type without");
+    static const char *const handles[] = {"MODEL", "CLIP", "VAE"};
+    for (int i = 0; i < 3; i++)
+        one = stored, one.type = handles[i], refused(stored_type_register(&one), "the engine's own handles are never stored");
+    refused(ability_provide(NULL, &(uint32_t){3}), "ability '?': its table does not start with its size");
+    refused(ability_provide("org.test/2", NULL), "an ability without a usable name");
     refused(ability_provide("org.test/1", &(uint32_t){3}), "does not start with its size");
     refused(ability_provide(NULL, &(uint32_t){4}), "an ability without a usable name");
     refused(ability_provide(KILN_SAMPLER_ABILITY, &(uint32_t){4}), "the engine's own");
@@ -57,6 +71,8 @@ static void test_outside_open(void)
 {
     registry_owner_set(NULL, NULL);
     CHECK_EQ(sampler_api.register_sampler(&whole), KILN_ERR_BUG);
+    CHECK_STR(registry_fault(), "sampler 'registry test' registered outside open()");
+    CHECK_EQ(registry_fail(KILN_ERR_INVALID, "a second fault"), KILN_ERR_INVALID); /* the first one stays */
     CHECK_STR(registry_fault(), "sampler 'registry test' registered outside open()");
     CHECK_EQ(sampler_api.sampler_count(), 0);
 }
