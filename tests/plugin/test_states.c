@@ -287,6 +287,30 @@ static void test_what_goes_wrong_is_a_sentence(void)
     o->program_free(p);
 }
 
+static void test_what_is_no_saved_state(void)
+{
+    const kiln_ops *o = ops();
+    CHECK(o->states_fork(rig_ctx(), NULL) == NULL && strstr(rig_message(), "the fork of no states"));
+    CHECK(o->states_save(rig_ctx(), NULL) == NULL && strstr(rig_message(), "no states to save"));
+    kiln_states *s = o->states_new(rig_ctx(), "test");
+    kiln_value *map = value_api.new_map(NULL), *number = value_api.new_int(NULL, 3);
+    REQUIRE(s && map && number);
+    CHECK_EQ(o->states_load(rig_ctx(), NULL, map), KILN_ERR_BUG);
+    CHECK_MSG(strstr(rig_message(), "no states to load into"), "%s", rig_message());
+    CHECK_EQ(o->states_load(rig_ctx(), s, number), KILN_ERR_INVALID);
+    CHECK_MSG(strstr(rig_message(), "saved states are a map of tensors"), "%s", rig_message());
+    CHECK_EQ(o->states_load(rig_ctx(), s, map), KILN_OK);
+    CHECK_EQ(o->states_bytes(s), 0);
+    CHECK_EQ(value_api.map_set(map, "x", number), KILN_OK);
+    CHECK(o->states_load(rig_ctx(), s, map) != KILN_OK);
+    kiln_value *empty = value_shape_new(KILN_F32, 1, KILN_DIMS(4), NULL); /* of an estimate: it has no data */
+    CHECK(empty && value_api.map_set(map, "x", empty) == KILN_OK);
+    CHECK_EQ(o->states_load(rig_ctx(), s, map), KILN_ERR_INVALID);
+    CHECK_MSG(strstr(rig_message(), "saved state 'x' is no tensor that a state can be"), "%s", rig_message());
+    value_unref(empty), value_unref(number), value_unref(map);
+    o->states_free(s);
+}
+
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
@@ -298,6 +322,7 @@ int main(int argc, char **argv)
         CASE(test_as_much_as_a_count_says),
         CASE(test_rows_by_numbers),
         CASE(test_what_goes_wrong_is_a_sentence),
+        CASE(test_what_is_no_saved_state),
     };
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }
