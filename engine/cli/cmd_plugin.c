@@ -183,7 +183,7 @@ static int change(const plugin_request *r, const char *action, const char *path,
     int changed;
     if (user_plugins_disable(id, path, disable, &changed, &e) != KILN_OK) return plugin_fail(action, &e);
     print_text(stdout, "%s %s\n", id,
-               disable   ? changed ? "is not loaded any more" : "was disabled already"
+               disable   ? "is not loaded any more"
                : changed ? "is loaded again"
                          : "was not disabled");
     return EXIT_DONE;
