@@ -87,13 +87,14 @@ static kiln_standard_sampling eps, v_prediction, x0, flow;
 static kiln_latent_format format;
 static kiln_denoiser denoiser;
 
-static kiln_value *model(const kiln_latent_scaling *scaling, const kiln_model_sampling *own, const kiln_model_sampling *s)
+static kiln_value *model(const kiln_latent_scaling *scaling, const kiln_model_sampling *own,
+                         const kiln_model_sampling *s)
 {
     format.size = sizeof format, format.channels = 4, format.scaling = scaling;
     denoiser.size = sizeof denoiser, denoiser.family = "test", denoiser.latent = &format, denoiser.sampling = own;
     denoiser.record = record_denoiser;
-    return models()->model_new(rig_ctx(),
-                               &(kiln_model){.size = sizeof(kiln_model), .denoiser = &denoiser, .weights = weights, .sampling = s});
+    return models()->model_new(
+        rig_ctx(), &(kiln_model){.size = sizeof(kiln_model), .denoiser = &denoiser, .weights = weights, .sampling = s});
 }
 
 static void odd_level(const kiln_model_sampling *s, double sigma, kiln_level *out)
@@ -106,7 +107,11 @@ static void test_models(void)
 {
     static const kiln_input_spec inputs[] = {
         {.size = sizeof inputs[0], .name = "tokens", .kind = KILN_INPUT_TOKENS, .width = 64},
-        {.size = sizeof inputs[0], .name = "y", .key = "pooled", .kind = KILN_INPUT_VECTOR, .flags = KILN_INPUT_OPTIONAL},
+        {.size = sizeof inputs[0],
+         .name = "y",
+         .key = "pooled",
+         .kind = KILN_INPUT_VECTOR,
+         .flags = KILN_INPUT_OPTIONAL},
         {.size = sizeof inputs[0], .name = "odd", .kind = 77}};
     const char *t;
     denoiser.n_input = 3, denoiser.input = inputs, denoiser.input_stride = sizeof inputs[0];
@@ -147,9 +152,17 @@ static void test_models(void)
 
 static void test_clips(void)
 {
-    kiln_text_encoder t = {.size = sizeof t, .family = "test", .width = 768, .pooled_width = 512, .layers = 12,
-                           .default_layer = -2, .max_length = 77, .tokenise = tokenise, .record = record_text,
-                           .architecture = "Odd text", .precisions = 1u << KILN_F16};
+    kiln_text_encoder t = {.size = sizeof t,
+                           .family = "test",
+                           .width = 768,
+                           .pooled_width = 512,
+                           .layers = 12,
+                           .default_layer = -2,
+                           .max_length = 77,
+                           .tokenise = tokenise,
+                           .record = record_text,
+                           .architecture = "Odd text",
+                           .precisions = 1u << KILN_F16};
     kiln_clip_encoder e = {.size = sizeof e, .name = "l", .encoder = &t, .weights = weights};
     const kiln_clip clip = {.size = sizeof clip, .encoder = &e, .n_encoder = 1};
     const char *text = lines(KILN_FAMILY_TEXT_ENCODER, models()->clip_new(rig_ctx(), &clip));
@@ -179,7 +192,8 @@ static void test_vaes(void)
     kiln_autoencoder a = {.size = sizeof a, .family = "test", .latent = &f, .record_decode = decode};
     const kiln_vae vae = {.size = sizeof vae, .autoencoder = &a, .weights = weights};
     SAYS(lines(KILN_FAMILY_AUTOENCODER, models()->vae_new(rig_ctx(), &vae)), "3 channels; decodes\n");
-    a.record_encode = encode, a.tile = &tile, a.image_channels = 4, a.architecture = "Odd VAE", a.precisions = 1u << KILN_BF16;
+    a.record_encode = encode, a.tile = &tile, a.image_channels = 4, a.architecture = "Odd VAE",
+    a.precisions = 1u << KILN_BF16;
     const char *text = lines(KILN_FAMILY_AUTOENCODER, models()->vae_new(rig_ctx(), &vae));
     SAYS(text, "4 channels; encodes, decodes, may be tiled\n");
     SAYS(text, "Odd VAE");
@@ -196,14 +210,19 @@ static void test_other_networks(void)
     kiln_value *facts = value_map();
     inspect_put(facts, "scale", value_int(4)), inspect_put(facts, "made_for", value_string("faces", 5));
     value_publish(facts);
-    kiln_network n = {.size = sizeof n, .family = "test", .record = record_network, .facts = facts, .architecture = "Odd net",
+    kiln_network n = {.size = sizeof n,
+                      .family = "test",
+                      .record = record_network,
+                      .facts = facts,
+                      .architecture = "Odd net",
                       .precisions = 1u << KILN_F32};
     const kiln_net net = {.size = sizeof net, .network = &n, .weights = weights};
     const char *text = lines(KILN_FAMILY_UPSCALER, models()->net_new(rig_ctx(), "UPSCALE_MODEL", &net));
     SAYS(text, "made_for");
     SAYS(text, "faces");
     SAYS_NOT(text, "  scale"); /* a number, which --json has */
-    SAYS_NOT(lines(KILN_FAMILY_VISION, models()->net_new(rig_ctx(), "UPSCALE_MODEL", &net)), "faces"); /* of another type */
+    SAYS_NOT(lines(KILN_FAMILY_VISION, models()->net_new(rig_ctx(), "UPSCALE_MODEL", &net)),
+             "faces"); /* of another type */
     SAYS_NOT(lines("somebody_s", models()->net_new(rig_ctx(), "UPSCALE_MODEL", &net)), "faces");
     n.facts = NULL, n.architecture = NULL, n.precisions = 0;
     text = lines(KILN_FAMILY_UPSCALER, models()->net_new(rig_ctx(), "UPSCALE_MODEL", &net));
@@ -217,7 +236,8 @@ static void test_other_networks(void)
 /* A file with much in it is cut short. */
 static void test_what_is_left_over(void)
 {
-    kiln_value *found = value_map(), *left = value_map(), *groups = value_list(), *notes = value_map(), *files = value_list();
+    kiln_value *found = value_map(), *left = value_map(), *groups = value_list(), *notes = value_map(),
+               *files = value_list();
     char key[16];
     for (int i = 0; i < 40; i++) {
         kiln_value *one_group = value_map(), *file = value_map();
@@ -228,7 +248,8 @@ static void test_what_is_left_over(void)
         if (i < 2) inspect_put(file, "path", value_string(key, 3)), inspect_put(file, "bytes", value_int(7));
         i < 2 ? inspect_push(files, file) : value_unref(file);
     }
-    inspect_put(left, "tensors", value_int(60)), inspect_put(left, "groups", groups), inspect_put(left, "needless", value_int(1));
+    inspect_put(left, "tensors", value_int(60)), inspect_put(left, "groups", groups),
+        inspect_put(left, "needless", value_int(1));
     inspect_put(found, "left_over", left), inspect_put(found, "metadata", notes), inspect_put(found, "files", files);
     fflush(stdout);
     FILE *f = tmpfile();
@@ -258,10 +279,13 @@ int main(int argc, char **argv)
     error e = {0};
     snprintf(path, sizeof path, "%s/tests/golden/lora/kohya.safetensors", test_root());
     if (!(weights = weights_open(path, &e))) return fprintf(stderr, "%s\n", e.message), 2;
-    kiln_standard_sampling_init(&eps, &(kiln_sampling_row){.prediction = KILN_PREDICT_EPS, .n_sigma = 4, .sigma = four});
-    kiln_standard_sampling_init(&v_prediction, &(kiln_sampling_row){.prediction = KILN_PREDICT_V, .n_sigma = 4, .sigma = four});
+    kiln_standard_sampling_init(&eps,
+                                &(kiln_sampling_row){.prediction = KILN_PREDICT_EPS, .n_sigma = 4, .sigma = four});
+    kiln_standard_sampling_init(&v_prediction,
+                                &(kiln_sampling_row){.prediction = KILN_PREDICT_V, .n_sigma = 4, .sigma = four});
     kiln_standard_sampling_init(&x0, &(kiln_sampling_row){.prediction = KILN_PREDICT_X0, .n_sigma = 4, .sigma = four});
-    kiln_standard_sampling_init(&flow, &(kiln_sampling_row){.prediction = KILN_PREDICT_FLOW, .n_sigma = 4, .sigma = four});
+    kiln_standard_sampling_init(&flow,
+                                &(kiln_sampling_row){.prediction = KILN_PREDICT_FLOW, .n_sigma = 4, .sigma = four});
     int status = test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
     weights_unref(weights);
     return status;

@@ -47,7 +47,8 @@ static void test_rows_without_what_they_need(void)
     refused(sampler_api.register_schedule(&no_maker), "a schedule without a usable name");
     refused(sampler_api.register_schedule(&nameless), "a schedule without a usable name");
     refused(stored_type_register(NULL), "a stored type without");
-    const kiln_stored_type stored = {.size = sizeof stored, .type = "MINE", .revision = 1, .to_plain = to_plain, .from_plain = from_plain};
+    const kiln_stored_type stored = {
+        .size = sizeof stored, .type = "MINE", .revision = 1, .to_plain = to_plain, .from_plain = from_plain};
     kiln_stored_type one = stored;
     one.type = NULL, refused(stored_type_register(&one), "a stored type without");
     one = stored, one.to_plain = NULL, refused(stored_type_register(&one), "a stored type without");
@@ -55,7 +56,8 @@ static void test_rows_without_what_they_need(void)
     one = stored, one.revision = 0, refused(stored_type_register(&one), "a stored type without");
     static const char *const handles[] = {"MODEL", "CLIP", "VAE"};
     for (int i = 0; i < 3; i++)
-        one = stored, one.type = handles[i], refused(stored_type_register(&one), "the engine's own handles are never stored");
+        one = stored, one.type = handles[i],
+        refused(stored_type_register(&one), "the engine's own handles are never stored");
     refused(ability_provide(NULL, &(uint32_t){3}), "ability '?': its table does not start with its size");
     refused(ability_provide("org.test/2", NULL), "an ability without a usable name");
     refused(ability_provide("org.test/1", &(uint32_t){3}), "does not start with its size");
