@@ -43,7 +43,7 @@ static void print_list(void)
     const char *group = "";
     for (size_t i = 0; op_doc_at(i); i++) {
         const op_doc *d = op_doc_at(i);
-        if (strcmp(group, d->group) != 0) print_text(stdout, "%s%s\n", i ? "\n" : "", d->group);
+        if (strcmp(group, d->group) != 0) print_text(stdout, i ? "\n%s\n" : "%s\n", d->group);
         group = d->group;
         print_text(stdout, "  %-20s %s\n", d->name, d->shapes);
     }

@@ -11,6 +11,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -478,6 +479,28 @@ void report_progress(report *r, size_t node, uint64_t done, uint64_t total, cons
     pthread_mutex_unlock(&r->lock);
 }
 
+enum { LINES_SHOWN = 100 };
+
+/* What an output node says is a result, like the files of others. */
+static void show_text(report *r, size_t node, const char *text)
+{
+    char row[256] = "";
+    size_t lines = 0, whole = strcspn(text, "\n");
+    if (r->rows.total)
+        snprintf(row, sizeof row, "row %zu (%s), ", r->rows.number[r->rows.part_of[node]],
+                 r->rows.label[r->rows.part_of[node]]);
+    if (!text[whole]) {
+        say(r, "%s%s (%s): %s", row, name_of(r, node), type_of(r, node), text);
+        return;
+    }
+    say(r, "%s%s (%s):", row, name_of(r, node), type_of(r, node));
+    for (; *text && lines < LINES_SHOWN; lines++, whole = strcspn(text, "\n")) {
+        say(r, "    %.*s", (int)(whole < INT_MAX ? whole : INT_MAX), text);
+        text += whole + (text[whole] != '\0');
+    }
+    if (*text) say(r, "    ... and more; SaveText writes all of it");
+}
+
 void report_draft(report *r, size_t node, const char *text)
 {
     str fields = {0};
@@ -485,6 +508,7 @@ void report_draft(report *r, size_t node, const char *text)
     node_fields(r, &fields, node);
     json_text(&fields, "text", text);
     emit(r, "draft", &fields);
+    if (!r->quiet && r->w->node[node].type->flags & KILN_NODE_OUTPUT) show_text(r, node, text);
     pthread_mutex_unlock(&r->lock);
 }
 

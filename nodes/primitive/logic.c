@@ -221,7 +221,7 @@ static kiln_status preview_any_run(const kiln_call *c)
 {
     const kiln_value_api *v = kit_values(c);
     const char *text = v->get_string(c->in[0], NULL);
-    char made[300], line[400];
+    char made[300];
     int64_t whole;
     double f;
     int b;
@@ -238,16 +238,12 @@ static kiln_status preview_any_run(const kiln_call *c)
     }
     TRY(publish(c, 0, v->new_string(c->ctx, text, strlen(text))));
     if (kit_estimating(c)) return KILN_OK;
-    snprintf(line, sizeof line, "%.399s", text);
-    for (char *at = line; *at; at++)
-        if ((unsigned char)*at < ' ') *at = ' ';
-    c->host->log(KILN_LOG_INFO, line);
     c->host->draft(c->ctx, text);
     return KILN_OK;
 }
 const kiln_node node_preview_any = {
     KIT_NODE_FLAGS(KILN_NODE_OUTPUT | KILN_NODE_REENTRANT | KILN_NODE_ESTIMATES, 1, "PreviewAny", "Preview as Text",
-                   "utils", "Says what a value is: a number or text as it is, of others what they are."),
+                   "utils", "Prints what a value is: a number or text as it is, of others what they are. Not with -q."),
     KILN_ARRAY(in, any_in),
     KILN_ARRAY(out, any_out),
     .run = preview_any_run,

@@ -36,15 +36,6 @@ static kiln_status check(const kiln_call *c)
     return files_of(c)->check(c->ctx, ((const save_params *)c->params)->prefix);
 }
 
-static void say(const kiln_call *c, const char *text)
-{
-    char line[400];
-    snprintf(line, sizeof line, "%.399s", text);
-    for (char *at = line; *at; at++)
-        if ((unsigned char)*at < ' ') *at = ' ';
-    c->host->log(KILN_LOG_INFO, line);
-}
-
 /* Indented, or NULL where it is no JSON. The caller frees it. */
 static char *indented(const char *text)
 {
@@ -73,7 +64,7 @@ static kiln_status save(const kiln_call *c)
     char *json = p->format == FORMAT_JSON ? indented(text) : NULL;
     kiln_status status = write_text(c, json ? json : text);
     free(json);
-    if (status == KILN_OK) say(c, text);
+    if (status == KILN_OK) c->host->draft(c->ctx, text);
     return status;
 }
 
@@ -88,7 +79,7 @@ static const kiln_param param[] = {
     KIT_ENUM(save_params, format, format, FORMAT_TXT, "The file's ending."),
 };
 const kiln_node node_save_text = {KIT_NODE_FLAGS(KILN_NODE_OUTPUT | KILN_NODE_REENTRANT | KILN_NODE_ESTIMATES, 1,
-                                                 "SaveText", "Save Text", "text", "Writes a text into a file."),
+                                                 "SaveText", "Save Text", "text", "Writes a text into a file, and prints it."),
                                   KILN_ARRAY(in, in),
                                   KILN_ARRAY(out, out),
                                   KIT_PARAMS(save_params, param),
