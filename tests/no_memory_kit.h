@@ -4,8 +4,8 @@
  *     static void test_read_file(void) { fail_everywhere("read a file", read_file); }
  *
  * Each time it either succeeds with all that it gives otherwise, or says that there is no memory; it leaves nothing
- * allocated; and after it the same work without a failure gives the same. Where more than RUNS allocations are, a
- * sample of them fails, which KILN_TEST_SEED varies; KILN_TEST_FULL=1 fails each.
+ * allocated or open; and after it the same work without a failure gives the same. Where more than RUNS allocations are,
+ * a sample of them fails, which KILN_TEST_SEED varies; KILN_TEST_FULL=1 fails each.
  */
 #ifndef KILN_TESTS_NO_MEMORY_KIT_H
 #define KILN_TESTS_NO_MEMORY_KIT_H
@@ -16,6 +16,8 @@
 #include "base/memory_fault.h"
 #include "base/status.h"
 
+#include <dirent.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,6 +38,15 @@ static inline void yield_bytes(yield *y, const void *bytes, size_t n)
 static inline void yield_text(yield *y, const char *text) { yield_bytes(y, text ? text : "", text ? strlen(text) : 0); }
 static inline void yield_number(yield *y, int64_t v) { yield_bytes(y, &v, sizeof v); }
 
+static inline int64_t open_descriptors(void)
+{
+    int64_t n = 0;
+    DIR *d = opendir("/proc/self/fd");
+    while (d && readdir(d)) n++;
+    if (d) closedir(d);
+    return n;
+}
+
 typedef kiln_status (*piece_of_work)(yield *out, error *e);
 
 enum { RUNS = 400, FAULTS_SHOWN = 8 };
@@ -44,7 +55,7 @@ typedef struct {
     const char *name;
     piece_of_work run;
     yield sound;
-    int64_t live, n; /* blocks that stay after it, and allocations that it makes */
+    int64_t live, open, n; /* blocks and descriptors that stay after it, and allocations that it makes */
     int shown;
 } fail_case;
 
@@ -66,7 +77,10 @@ static inline void fail_one(fail_case *c, int64_t k, int persistent)
     int64_t left = mem_live() - c->live;
     ok &= CHECK_MSG(left == 0, "%s: allocation %lld%s: %lld blocks are left", c->name, (long long)k, more,
                     (long long)left);
-    if (left) c->live = mem_live(); /* each is shown where it was made */
+    int64_t more_open = open_descriptors() - c->open;
+    ok &= CHECK_MSG(more_open == 0, "%s: allocation %lld%s: %lld files are left open", c->name, (long long)k, more,
+                    (long long)more_open);
+    c->live += left, c->open += more_open; /* each is shown where it was made */
     if (!ok) c->shown++;
 }
 
@@ -90,11 +104,12 @@ static inline void fail_everywhere(const char *name, piece_of_work run)
     for (int i = 0; i < 2; i++) {
         error e = {0};
         c.sound = (yield){0};
-        c.live = mem_live();
+        c.live = mem_live(), c.open = open_descriptors();
         mem_fail_at(-1, 0);
         kiln_status status = run(&c.sound, &e);
         c.n = mem_count();
         if (!CHECK_MSG(status == KILN_OK, "%s: does not work at all: %s", name, e.message)) return;
+        if (i) CHECK_MSG(open_descriptors() == c.open, "%s: leaves files open", name);
         if (i) CHECK_MSG(mem_live() == c.live, "%s: leaves %lld blocks", name, (long long)(mem_live() - c.live));
     }
     CHECK_MSG(c.n > 0 && c.sound.n > 0, "%s: allocates or gives nothing", name);
@@ -111,7 +126,8 @@ static inline void fail_everywhere(const char *name, piece_of_work run)
         }
     }
     fail_sound(&c);
-    if (getenv("KILN_TEST_VERBOSE")) printf("  %s: %lld allocations, every %lld\n", name, (long long)c.n, (long long)step);
+    if (getenv("KILN_TEST_VERBOSE"))
+        printf("  %s: %lld allocations, every %lld\n", name, (long long)c.n, (long long)step);
 }
 
 #endif

@@ -64,7 +64,8 @@ static kiln_status read_tensor(const kiln_weights *w, const kiln_weight_info *x,
     TRY(weights_read_stored(w, x->name, stored, NULL, e));
     TRY(weights_scan_stored(w, x->name, stored, e));
     TRY(weights_stored_as_f32(w, x->name, stored, copy, e));
-    if (memcmp(copy, numbers, n * sizeof(float)) != 0) return error_set(e, KILN_ERR_BUG, "%s is stored otherwise", x->name);
+    if (memcmp(copy, numbers, n * sizeof(float)) != 0)
+        return error_set(e, KILN_ERR_BUG, "%s is stored otherwise", x->name);
     TRY(weights_unchanged(w, x->name, e));
     return read_rows(w, x, out, e);
 }
@@ -128,11 +129,14 @@ static kiln_weights *made_set(const char *name, error *e)
     static const int64_t square[] = {8, 6}, heads[] = {16, 4}, row[] = {6}, picture[] = {4, 3, 1, 1};
     static const uint8_t blocks[18 * 2] = {0, 0x3c, 1, 2, 3};
     static const int64_t blocked[] = {2, 32};
-    const kiln_weight_tensor t[] = {
-        {sizeof t[0], KILN_F32, 2, "q.weight", square, made}, {sizeof t[0], KILN_F32, 2, "k.weight", square, made + 48},
-        {sizeof t[0], KILN_F32, 2, "h.weight", heads, made},  {sizeof t[0], KILN_F32, 1, "b", row, made},
-        {sizeof t[0], KILN_F32, 4, "c.weight", picture, made}, {sizeof t[0], KILN_F32, 2, "e.0", square, made},
-        {sizeof t[0], KILN_F32, 2, "e.1", square, made + 9},   {sizeof t[0], KILN_Q4_0, 2, "z", blocked, blocks}};
+    const kiln_weight_tensor t[] = {{sizeof t[0], KILN_F32, 2, "q.weight", square, made},
+                                    {sizeof t[0], KILN_F32, 2, "k.weight", square, made + 48},
+                                    {sizeof t[0], KILN_F32, 2, "h.weight", heads, made},
+                                    {sizeof t[0], KILN_F32, 1, "b", row, made},
+                                    {sizeof t[0], KILN_F32, 4, "c.weight", picture, made},
+                                    {sizeof t[0], KILN_F32, 2, "e.0", square, made},
+                                    {sizeof t[0], KILN_F32, 2, "e.1", square, made + 9},
+                                    {sizeof t[0], KILN_Q4_0, 2, "z", blocked, blocks}};
     return weights_make(name, t, sizeof t / sizeof t[0], e);
 }
 
@@ -158,7 +162,9 @@ static kiln_status view_every_rule(yield *out, error *e)
         KILN_RULE(.from = "*", .to = "all.*")};
     kiln_weights *base = made_set("made", e), *v = NULL, *again = NULL;
     if (base) v = weights_view(base, rule, sizeof rule / sizeof rule[0], e);
-    if (v) again = weights_view(v, &(kiln_weight_rule)KILN_RULE(.from = "qk.*", .to = "again.*", .row = 1, .rows = 9), 1, e);
+    if (v)
+        again =
+            weights_view(v, &(kiln_weight_rule)KILN_RULE(.from = "qk.*", .to = "again.*", .row = 1, .rows = 9), 1, e);
     kiln_status status = again ? read_all(v, out, e) : e->status;
     if (!again) weights_unref(v);
     if (status == KILN_OK)
@@ -199,11 +205,25 @@ static kiln_status patch_and_lay_over(yield *out, error *e)
                                     {sizeof t[0], KILN_F32, 2, "full", full, made + 9},
                                     {sizeof t[0], KILN_F32, 1, "row", row, made + 11},
                                     {sizeof t[0], KILN_F32, 1, "b", row, made + 11}};
-    kiln_weights *from = weights_make("factors", t, 5, e), *base = from ? made_set("made", e) : NULL, *p = NULL, *o = NULL;
+    kiln_weights *from = weights_make("factors", t, 5, e), *base = from ? made_set("made", e) : NULL, *p = NULL,
+                 *o = NULL;
     const kiln_weight_patch patch[] = {
-        {.size = sizeof patch[0], .name = "q.weight", .strength = 1, .scale = 0.5, .from = from, .up = "up", .down = "down"},
+        {.size = sizeof patch[0],
+         .name = "q.weight",
+         .strength = 1,
+         .scale = 0.5,
+         .from = from,
+         .up = "up",
+         .down = "down"},
         {.size = sizeof patch[0], .name = "q.weight", .strength = 2, .scale = 1, .from = from, .difference = "full"},
-        {.size = sizeof patch[0], .name = "k.weight", .strength = 1, .scale = 1, .from = from, .change = &by_row, .factor = factor, .n_factor = 1}};
+        {.size = sizeof patch[0],
+         .name = "k.weight",
+         .strength = 1,
+         .scale = 1,
+         .from = from,
+         .change = &by_row,
+         .factor = factor,
+         .n_factor = 1}};
     if (base) p = weights_patch(base, patch, 3, e);
     if (p) o = weights_overlay(p, from, e);
     weights_unref(p), weights_unref(base);
@@ -246,7 +266,10 @@ static void test_sources(void)
 /* ---- writing ---- */
 
 static kiln_status take(void *self, const void *bytes, size_t n) { return yield_bytes(self, bytes, n), KILN_OK; }
-static kiln_status go_on(void *self, uint64_t done, uint64_t total) { return (void)self, (void)done, (void)total, KILN_OK; }
+static kiln_status go_on(void *self, uint64_t done, uint64_t total)
+{
+    return (void)self, (void)done, (void)total, KILN_OK;
+}
 
 static kiln_status write_rows(yield *out, error *e)
 {
@@ -255,9 +278,10 @@ static kiln_status write_rows(yield *out, error *e)
     const weights_sink sink = {take, go_on, out, NULL};
     kiln_weights *w = made_set("made", e);
     if (!w) return e->status;
-    const kiln_weight_row row[] = {
-        {sizeof row[0], KILN_F16, "joined", w, joined, 2, 0, NULL, NULL}, {sizeof row[0], 0, "one", w, one, 1, 1, shape, NULL},
-        {sizeof row[0], 0, "blocks", w, blocks, 1, 0, NULL, NULL},        {sizeof row[0], KILN_BF16, "own", NULL, NULL, 0, 2, own, made}};
+    const kiln_weight_row row[] = {{sizeof row[0], KILN_F16, "joined", w, joined, 2, 0, NULL, NULL},
+                                   {sizeof row[0], 0, "one", w, one, 1, 1, shape, NULL},
+                                   {sizeof row[0], 0, "blocks", w, blocks, 1, 0, NULL, NULL},
+                                   {sizeof row[0], KILN_BF16, "own", NULL, NULL, 0, 2, own, made}};
     const kiln_weight_text text[] = {{sizeof text[0], "format", "pt"}, {sizeof text[0], "a", "b\n\"c\""}};
     kiln_status status = weights_write(&sink, row, 4, text, 2, e);
     weights_unref(w);
@@ -269,7 +293,8 @@ static kiln_status quantize_as(uint32_t dtype, int gguf, yield *out, error *e)
 {
     static const char *const keep[] = {"*.bias", "conv_out*"};
     quantize_report r = {0};
-    const quantize_setting s = {.dtype = dtype, .gguf = gguf, .keep = keep, .n_keep = 2, .architecture = gguf ? "test" : NULL};
+    const quantize_setting s = {
+        .dtype = dtype, .gguf = gguf, .keep = keep, .n_keep = 2, .architecture = gguf ? "test" : NULL};
     const weights_sink sink = {take, go_on, out, NULL};
     kiln_weights *w = weights_open(at_path("large.safetensors"), e);
     if (!w) return e->status;
@@ -291,11 +316,10 @@ static void test_quantizing(void)
 /* f8 with a scale, int8 with one for each row, four bits with a codebook. */
 static void put_scaled(void)
 {
-    static const char header[] =
-        "{\"a.weight\":{\"dtype\":\"F8_E4M3\",\"shape\":[4,4],\"data_offsets\":[0,16]},"
-        "\"a.scale_weight\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[16,20]},"
-        "\"b.weight\":{\"dtype\":\"I8\",\"shape\":[4,4],\"data_offsets\":[20,36]},"
-        "\"b.SCB\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[36,52]}}";
+    static const char header[] = "{\"a.weight\":{\"dtype\":\"F8_E4M3\",\"shape\":[4,4],\"data_offsets\":[0,16]},"
+                                 "\"a.scale_weight\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[16,20]},"
+                                 "\"b.weight\":{\"dtype\":\"I8\",\"shape\":[4,4],\"data_offsets\":[20,36]},"
+                                 "\"b.SCB\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[36,52]}}";
     size_t size;
     uint8_t *p = raw_file(header, sizeof header - 1, 52, &size), *data = p + size - 52;
     const float scale[] = {0.5f, 1, 2, 3};
