@@ -41,7 +41,16 @@ static int unchecked;
 static job *open_job(hearing *h)
 {
     size_t faults = 0;
-    const job_source from = {.path = path, .set = set, .n_set = n_set, .models = "tests/golden", .input = folder, .unchecked = unchecked, .line = hear, .arg = h, .catalog = plugins, .thorough = 1};
+    const job_source from = {.path = path,
+                             .set = set,
+                             .n_set = n_set,
+                             .models = "tests/golden",
+                             .input = folder,
+                             .unchecked = unchecked,
+                             .line = hear,
+                             .arg = h,
+                             .catalog = plugins,
+                             .thorough = 1};
     error why = {0};
     job *j = job_open(&from, &faults, &why);
     if (!j) error_set(h->e, why.status, "%s", why.message);
@@ -111,23 +120,27 @@ static const char part[] = "params: {prefix: {default: x, help: how it is called
                            "  empty: {class_type: EmptyImage, inputs: {width: '${width}', height: 16}}\n"
                            "  more: {class_type: ImageInvert, inputs: {image: [empty, IMAGE]}}\n";
 /* Anchors, merges, references, wires by name, lists, an include, prefixes with tokens, a dynamic prompt. */
-static const char rich[] = "kiln: 1\nname: small\ndescription: pictures\ndynamic_prompts: true\n"
-                           ".size: &size {width: 16, height: 16}\n"
-                           "params: {seed: 3, prefix: y, text: 'a {red|green|{2$$big|small|old}} {cat|dog}'}\nnodes:\n"
-                           "  model: {class_type: CheckpointLoaderSimple, inputs: {ckpt_name: tiny-sd1}}\n"
-                           "  text: {class_type: CLIPTextEncode, inputs: {clip: [model, CLIP], text: '${text} (x:1.2)'}}\n"
-                           "  none: {class_type: CLIPTextEncode, inputs: {clip: [model, CLIP], text: ''}}\n"
-                           "  empty: {class_type: EmptyLatentImage, inputs: {<<: *size, batch_size: 1}}\n"
-                           "  draw: {class_type: KSampler, inputs: {model: [model, MODEL], positive: [text, 0], negative: [none, 0], latent_image: "
-                           "[empty, 0], seed: '${seed}', steps: 1, cfg: 2, sampler_name: euler, scheduler: normal, denoise: 1}}\n"
-                           "  decode: {class_type: VAEDecode, inputs: {samples: [draw, LATENT], vae: [model, VAE]}}\n"
-                           "  save: {class_type: SaveImage, inputs: {images: [decode, 0], filename_prefix: '%draw.seed%_%model.ckpt_name.stem%_${prefix}'}}\n"
-                           "  a: {include: part.yaml, inputs: {size: 32}, set: {prefix: z}}\n"
-                           "  other: {class_type: SaveImage, inputs: {images: [a, picture], filename_prefix: b}}\n";
+static const char rich[] =
+    "kiln: 1\nname: small\ndescription: pictures\ndynamic_prompts: true\n"
+    ".size: &size {width: 16, height: 16}\n"
+    "params: {seed: 3, prefix: y, text: 'a {red|green|{2$$big|small|old}} {cat|dog}'}\nnodes:\n"
+    "  model: {class_type: CheckpointLoaderSimple, inputs: {ckpt_name: tiny-sd1}}\n"
+    "  text: {class_type: CLIPTextEncode, inputs: {clip: [model, CLIP], text: '${text} (x:1.2)'}}\n"
+    "  none: {class_type: CLIPTextEncode, inputs: {clip: [model, CLIP], text: ''}}\n"
+    "  empty: {class_type: EmptyLatentImage, inputs: {<<: *size, batch_size: 1}}\n"
+    "  draw: {class_type: KSampler, inputs: {model: [model, MODEL], positive: [text, 0], negative: [none, 0], "
+    "latent_image: "
+    "[empty, 0], seed: '${seed}', steps: 1, cfg: 2, sampler_name: euler, scheduler: normal, denoise: 1}}\n"
+    "  decode: {class_type: VAEDecode, inputs: {samples: [draw, LATENT], vae: [model, VAE]}}\n"
+    "  save: {class_type: SaveImage, inputs: {images: [decode, 0], filename_prefix: "
+    "'%draw.seed%_%model.ckpt_name.stem%_${prefix}'}}\n"
+    "  a: {include: part.yaml, inputs: {size: 32}, set: {prefix: z}}\n"
+    "  other: {class_type: SaveImage, inputs: {images: [a, picture], filename_prefix: b}}\n";
 
 static void test_reading(void)
 {
-    static const set_option change[] = {{.name = "seed", .value = "7"}, {.name = "draw.cfg", .value = "3"}, {.name = "steps", .value = "2"}};
+    static const set_option change[] = {
+        {.name = "seed", .value = "7"}, {.name = "draw.cfg", .value = "3"}, {.name = "steps", .value = "2"}};
     put_workflow("part.yaml", part);
     put_workflow("rich.yaml", rich);
     set = change, n_set = 3;
@@ -135,40 +148,44 @@ static void test_reading(void)
     set = NULL, n_set = 0;
 }
 
-#define EDITOR(name)                                                                                                   \
+#define EDITOR(name, sound)                                                                                            \
     static void test_##name(void)                                                                                      \
     {                                                                                                                  \
         path = "tests/workflow/editor/" #name ".json";                                                                 \
         fail_everywhere(#name ", written anew", convert_job);                                                          \
+        if (sound) fail_everywhere(#name ", checked", read_job);                                                       \
     }
-EDITOR(bypass)
-EDITOR(box)
-EDITOR(dynamic)
-EDITOR(linkmap)
-EDITOR(nested_proxy)
-EDITOR(primitive)
-EDITOR(setget)
-EDITOR(subgraph)
-EDITOR(version1)
-EDITOR(widgets)
+EDITOR(bypass, 1)
+EDITOR(box, 1)
+EDITOR(dynamic, 1)
+EDITOR(linkmap, 1)
+EDITOR(nested_proxy, 1)
+EDITOR(primitive, 1)
+EDITOR(setget, 1)
+EDITOR(subgraph, 0)
+EDITOR(version1, 1)
+EDITOR(widgets, 0)
 
 /* What programs write that are not strict, with values in quotes and names of another system. */
 static void test_old_habits(void)
 {
-    put_workflow("api.json",
-                 "{\"1\": {\"class_type\": \"EmptyImage\", \"inputs\": {\"width\": \"16\", \"height\": \"16\", \"gone\": 5}, \"_meta\": "
-                 "{\"title\": \"An image\"}}, \"2\": {\"class_type\": \"SaveImage\", \"inputs\": {\"images\": [\"1\", 0], "
-                 "\"filename_prefix\": \"a/%An image.width%\"}}}");
+    put_workflow(
+        "api.json",
+        "{\"1\": {\"class_type\": \"EmptyImage\", \"inputs\": {\"width\": \"16\", \"height\": \"16\", \"gone\": 5}, "
+        "\"_meta\": "
+        "{\"title\": \"An image\"}}, \"2\": {\"class_type\": \"SaveImage\", \"inputs\": {\"images\": [\"1\", 0], "
+        "\"filename_prefix\": \"a/%An image.width%\"}}}");
     fail_everywhere("the API form", read_job);
     fail_everywhere("the API form, written anew", convert_job);
 }
 
 /* ---- rows, estimates and runs ---- */
 
-static const char sweep[] = "params: {width: 16, prefix: x}\nmatrix: {width: [16, 32], empty.height: [16, 24]}\nnodes:\n"
-                            "  empty: {class_type: EmptyImage, inputs: {width: '${width}', height: 16, color: 255}}\n"
-                            "  more: {class_type: ImageInvert, inputs: {image: [empty, 0]}}\n"
-                            "  save: {class_type: SaveImage, inputs: {images: [more, 0], filename_prefix: '${prefix}'}}\n";
+static const char sweep[] =
+    "params: {width: 16, prefix: x}\nmatrix: {width: [16, 32], empty.height: [16, 24]}\nnodes:\n"
+    "  empty: {class_type: EmptyImage, inputs: {width: '${width}', height: 16, color: 255}}\n"
+    "  more: {class_type: ImageInvert, inputs: {image: [empty, 0]}}\n"
+    "  save: {class_type: SaveImage, inputs: {images: [more, 0], filename_prefix: '${prefix}'}}\n";
 
 static kiln_status check_rows(yield *out, error *e)
 {
@@ -199,7 +216,14 @@ static kiln_status run_job(yield *out, error *e)
     snprintf(to, sizeof to, "%s/out", folder);
     snprintf(cache, sizeof cache, "%s/cache", folder);
     folder_remove(to), folder_remove(cache);
-    const job_setting s = {.mode = mode, .out = to, .device = "cpu", .precision = "f32", .threads = 1, .cache = cache, .jobs = 1, .quiet = 1};
+    const job_setting s = {.mode = mode,
+                           .out = to,
+                           .device = "cpu",
+                           .precision = "f32",
+                           .threads = 1,
+                           .cache = cache,
+                           .jobs = 1,
+                           .quiet = 1};
     job *j = open_job(&(hearing){out, e});
     if (!j) return e->status;
     fflush(stdout);
@@ -225,13 +249,52 @@ static void test_a_run(void)
     put_workflow("small.yaml", small);
     mode = JOB_RUN;
     fail_everywhere("a run", run_job);
+    mode = JOB_DRY_RUN;
+    fail_everywhere("a dry run", run_job);
+    mode = JOB_EXPLAIN;
+    fail_everywhere("a run explained", run_job);
+}
+
+static void test_a_sweep(void)
+{
+    static const char *const over[] = {"prefix=x,y"};
+    static char sheet[600];
+    snprintf(sheet, sizeof sheet, "%s/sheet.png", folder);
+    const job_rows two = {.over = over, .n_over = 1, .sheet = sheet};
+    put_workflow("small.yaml",
+                 "params: {prefix: x}\nnodes:\n  empty: {class_type: EmptyImage, inputs: {width: 16, height: 16}}\n"
+                 "  save: {class_type: SaveImage, inputs: {images: [empty, 0], filename_prefix: '${prefix}'}}\n");
+    mode = JOB_RUN, rows = &two;
+    fail_everywhere("a sweep with its sheet", run_job);
+    rows = NULL;
+}
+
+static kiln_status sample_job(yield *out, error *e)
+{
+    path = "workflows/txt2img.yaml";
+    mode = JOB_EXPLAIN;
+    return run_job(out, e);
+}
+
+/* A network is recorded, planned, fused and estimated. */
+static void test_a_network_explained(void)
+{
+    static const set_option change[] = {{.name = "model.ckpt_name", .value = "tiny-sd1"},
+                                        {.name = "empty.width", .value = "16"},
+                                        {.name = "empty.height", .value = "16"},
+                                        {.name = "steps", .value = "1"}};
+    set = change, n_set = 4;
+    fail_everywhere("a network explained", sample_job);
+    set = NULL, n_set = 0;
 }
 
 int main(int argc, char **argv)
 {
-    static const test_case cases[] = {CASE(test_reading),  CASE(test_bypass),   CASE(test_box),          CASE(test_dynamic),   CASE(test_linkmap),
-                                      CASE(test_nested_proxy), CASE(test_primitive), CASE(test_setget),       CASE(test_subgraph),  CASE(test_version1),
-                                      CASE(test_widgets),  CASE(test_old_habits), CASE(test_rows), CASE(test_a_run)};
+    static const test_case cases[] = {
+        CASE(test_reading),  CASE(test_bypass),       CASE(test_box),       CASE(test_dynamic),
+        CASE(test_linkmap),  CASE(test_nested_proxy), CASE(test_primitive), CASE(test_setget),
+        CASE(test_subgraph), CASE(test_version1),     CASE(test_widgets),   CASE(test_old_habits),
+        CASE(test_rows),     CASE(test_a_run),        CASE(test_a_sweep),   CASE(test_a_network_explained)};
     char from[600];
     error e = {0};
     snprintf(folder, sizeof folder, "%s", test_folder());
