@@ -1,8 +1,8 @@
 /* system_faults.h - a whole piece of work (no_memory_kit.h) with its k-th call of the system failing, for every k.
  *
- * This program's own functions stand before the C library's, for the engine and for the libraries it uses (SQLite). Each
- * time the work either gives all that it gives otherwise, or says why it could not; it leaves nothing allocated or open;
- * and what it worked on is sound afterwards. Not under sanitizers, which stand there themselves.
+ * This program's own functions stand before the C library's, for the engine and for the libraries it uses (SQLite).
+ * Each time the work either gives all that it gives otherwise, or says why it could not; it leaves nothing allocated or
+ * open; and what it worked on is sound afterwards. Not under sanitizers, which stand there themselves.
  */
 #ifndef KILN_TESTS_SYSTEM_FAULTS_H
 #define KILN_TESTS_SYSTEM_FAULTS_H
@@ -83,7 +83,8 @@ STANDS_BEFORE(int, -1, mkdir, (const char *path, mode_t mode), (path, mode))
 STANDS_BEFORE(int, -1, mkdirat, (int at, const char *path, mode_t mode), (at, path, mode))
 STANDS_BEFORE(int, -1, mkostemp, (char *path, int how), (path, how))
 STANDS_BEFORE(int, -1, unlink, (const char *path), (path))
-STANDS_BEFORE(void *, MAP_FAILED, mmap, (void *p, size_t n, int may, int how, int fd, off_t at), (p, n, may, how, fd, at))
+STANDS_BEFORE(void *, MAP_FAILED, mmap, (void *p, size_t n, int may, int how, int fd, off_t at),
+              (p, n, may, how, fd, at))
 
 /* The power does not fail here, and waiting for the disk would take most of the time. */
 int fsync(int fd);
@@ -134,12 +135,13 @@ static inline void fail_call(fail_case *c, int64_t k, int with, check_afterwards
     int ok;
     if (status == KILN_OK)
         ok = CHECK_MSG(out.n == c->sound.n && out.hash == c->sound.hash,
-                       "%s: call %lld (%s): it succeeds, but gives something else", c->name, (long long)k, strerror(with));
+                       "%s: call %lld (%s): it succeeds, but gives something else", c->name, (long long)k,
+                       strerror(with));
     else
         ok = CHECK_MSG(status != KILN_ERR_BUG && e.message[0], "%s: call %lld (%s): %s: \"%s\"", c->name, (long long)k,
                        strerror(with), status_name(status), e.message);
-    ok &= CHECK_MSG(mem_live() == live, "%s: call %lld (%s): %lld blocks are left", c->name, (long long)k, strerror(with),
-                    (long long)(mem_live() - live));
+    ok &= CHECK_MSG(mem_live() == live, "%s: call %lld (%s): %lld blocks are left", c->name, (long long)k,
+                    strerror(with), (long long)(mem_live() - live));
     ok &= CHECK_MSG(open_descriptors() == open_before, "%s: call %lld (%s): files are left open", c->name, (long long)k,
                     strerror(with));
     ok &= CHECK_MSG(!after || after(&wrong) == KILN_OK, "%s: call %lld (%s): afterwards: %s", c->name, (long long)k,
@@ -163,7 +165,8 @@ static inline void fail_every_call(const char *name, piece_of_work run, check_af
     CHECK_MSG(c.n > 0, "%s: calls nothing of the system", name);
     int64_t step = getenv("KILN_TEST_FULL") || c.n <= CALL_RUNS ? 1 : (c.n + CALL_RUNS - 1) / CALL_RUNS;
     for (int i = 0; i < 3; i++)
-        for (int64_t k = (int64_t)((seed + (uint64_t)i * 7) % (uint64_t)step); k < c.n && c.shown < FAULTS_SHOWN; k += step)
+        for (int64_t k = (int64_t)((seed + (uint64_t)i * 7) % (uint64_t)step); k < c.n && c.shown < FAULTS_SHOWN;
+             k += step)
             fail_call(&c, k, with[i], after);
     if (getenv("KILN_TEST_VERBOSE")) printf("  %s: %lld calls, every %lld\n", name, (long long)c.n, (long long)step);
 }

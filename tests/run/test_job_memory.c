@@ -225,6 +225,7 @@ static kiln_status run_job(yield *out, error *e)
                            .cache = cache,
                            .jobs = 1,
                            .quiet = 1};
+    error why = {0};
     job *j = open_job(&(hearing){out, e});
     if (!j) return e->status;
     fflush(stdout);
@@ -232,13 +233,16 @@ static kiln_status run_job(yield *out, error *e)
     int kept[] = {dup(1), dup(2)},
         none = open(cache, O_RDWR | O_CREAT | O_TRUNC, 0666); /* what is printed for people */
     dup2(none, 1), dup2(none, 2);
-    kiln_status status = job_run(j, &s, rows, &sum, e);
+    kiln_status status = job_run(j, &s, rows, &sum, &why);
     fflush(stdout);
     dup2(kept[0], 1), dup2(kept[1], 2);
     ssize_t n = pread(none, said, sizeof said - 1, 0);
     said[n > 0 ? n : 0] = 0;
     close(kept[0]), close(kept[1]), close(none);
-    if (status == KILN_OK && sum.failed) status = error_set(e, KILN_ERR_IO, "%s", said); /* rows of a sweep */
+    /* Rows of a sweep say it there; and so does kiln.weights/1, whose text() has no other way to. */
+    int elsewhere = status == KILN_OK ? sum.failed > 0 : !strstr(why.message, "memory") && strstr(said, "memory");
+    if (elsewhere) status = error_set(e, KILN_ERR_IO, "%s", said);
+    if (!elsewhere && status != KILN_OK) error_set(e, status, "%s", why.message);
     yield_number(out, (int64_t)sum.done), yield_number(out, (int64_t)sum.nodes.ran);
     job_close(j);
     snprintf(cache, sizeof cache, "%s/out/x_00001_.png", folder);
