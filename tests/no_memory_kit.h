@@ -49,7 +49,7 @@ static inline int64_t open_descriptors(void)
 
 typedef kiln_status (*piece_of_work)(yield *out, error *e);
 
-enum { RUNS = 400, FAULTS_SHOWN = 8 };
+enum { RUNS = 300, FAULTS_SHOWN = 8 };
 
 typedef struct {
     const char *name;

@@ -7,9 +7,18 @@
 #include <string.h>
 
 enum { ABSENT = 99 };
-#define S(...) {.rank = sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t), .dim = {__VA_ARGS__}}
-#define SCALAR {.rank = 0}
-#define NO {.rank = ABSENT}
+#define S(...)                                                                                                         \
+    {                                                                                                                  \
+        .rank = sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t), .dim = { __VA_ARGS__ }                             \
+    }
+#define SCALAR                                                                                                         \
+    {                                                                                                                  \
+        .rank = 0                                                                                                      \
+    }
+#define NO                                                                                                             \
+    {                                                                                                                  \
+        .rank = ABSENT                                                                                                 \
+    }
 
 typedef struct {
     op_kind kind;
@@ -28,18 +37,30 @@ typedef struct {
 static const refused table[] = {
     {OP_CONV2D, "conv2d takes x [N,H,W,I]", CONV2D, .in = {S(4, 4, 3), S(8, 3, 1, 1), NO}, .n = 3},
     {OP_CONV2D, "conv2d takes x [N,H,W,I]", CONV2D, .in = {S(1, 4, 4, 3), S(8, 3, 1), NO}, .n = 3},
-    {OP_CONV2D, "must be 1 or more (64 at most), padding 0 or more", .attr.conv2d = {{1, 0}, {0, 0, 0, 0}, {1, 1}, 1}, .in = {S(1, 4, 4, 3), S(8, 3, 1, 1), NO}, .n = 3},
-    {OP_CONV2D, "must be 1 or more (64 at most), padding 0 or more", .attr.conv2d = {{1, 1}, {0, 0, 0, 0}, {0, 1}, 1}, .in = {S(1, 4, 4, 3), S(8, 3, 1, 1), NO}, .n = 3},
-    {OP_CONV2D, "must be 1 or more (64 at most), padding 0 or more", .attr.conv2d = {{1, 1}, {0, 0, 0, 0}, {1, 0}, 1}, .in = {S(1, 4, 4, 3), S(8, 3, 1, 1), NO}, .n = 3},
-    {OP_CONV2D, "must be 1 or more (64 at most), padding 0 or more", .attr.conv2d = {{1, 1}, {0, 0, 0, 0}, {1, 1}, 0}, .in = {S(1, 4, 4, 3), S(8, 3, 1, 1), NO}, .n = 3},
-    {OP_CONV2D, "must be 1 or more (64 at most), padding 0 or more", .attr.conv2d = {{1, 1}, {0, -1, 0, 0}, {1, 1}, 1}, .in = {S(1, 4, 4, 3), S(8, 3, 1, 1), NO}, .n = 3},
-    {OP_CONV2D, "must be 1 or more (64 at most), padding 0 or more", .attr.conv2d = {{1, 1}, {0, 0, -1, 0}, {1, 1}, 1}, .in = {S(1, 4, 4, 3), S(8, 3, 1, 1), NO}, .n = 3},
-    {OP_CONV2D, "must be 1 or more (64 at most), padding 0 or more", .attr.conv2d = {{1, 1}, {0, 0, 0, -1}, {1, 1}, 1}, .in = {S(1, 4, 4, 3), S(8, 3, 1, 1), NO}, .n = 3},
-    {OP_CONV2D, "must be 1 or more (64 at most), padding 0 or more", .attr.conv2d = {{65, 1}, {0, 0, 0, 0}, {1, 1}, 1}, .in = {S(1, 4, 4, 3), S(8, 3, 1, 1), NO}, .n = 3},
-    {OP_CONV2D, "must be 1 or more (64 at most), padding 0 or more", .attr.conv2d = {{1, 65}, {0, 0, 0, 0}, {1, 1}, 1}, .in = {S(1, 4, 4, 3), S(8, 3, 1, 1), NO}, .n = 3},
-    {OP_CONV2D, "must be 1 or more (64 at most), padding 0 or more", .attr.conv2d = {{1, 1}, {0, 0, 0, 0}, {65, 1}, 1}, .in = {S(1, 4, 4, 3), S(8, 3, 1, 1), NO}, .n = 3},
-    {OP_CONV2D, "must be 1 or more (64 at most), padding 0 or more", .attr.conv2d = {{1, 1}, {0, 0, 0, 0}, {1, 65}, 1}, .in = {S(1, 4, 4, 3), S(8, 3, 1, 1), NO}, .n = 3},
-    {OP_CONV2D, "several groups", .attr.conv2d = {{1, 1}, {0, 0, 0, 0}, {1, 1}, 2}, .in = {S(1, 4, 4, 4), S(8, 2, 1, 1), NO}, .n = 3},
+    {OP_CONV2D, "must be 1 or more (64 at most), padding 0 or more", .attr.conv2d = {{1, 0}, {0, 0, 0, 0}, {1, 1}, 1},
+     .in = {S(1, 4, 4, 3), S(8, 3, 1, 1), NO}, .n = 3},
+    {OP_CONV2D, "must be 1 or more (64 at most), padding 0 or more", .attr.conv2d = {{1, 1}, {0, 0, 0, 0}, {0, 1}, 1},
+     .in = {S(1, 4, 4, 3), S(8, 3, 1, 1), NO}, .n = 3},
+    {OP_CONV2D, "must be 1 or more (64 at most), padding 0 or more", .attr.conv2d = {{1, 1}, {0, 0, 0, 0}, {1, 0}, 1},
+     .in = {S(1, 4, 4, 3), S(8, 3, 1, 1), NO}, .n = 3},
+    {OP_CONV2D, "must be 1 or more (64 at most), padding 0 or more", .attr.conv2d = {{1, 1}, {0, 0, 0, 0}, {1, 1}, 0},
+     .in = {S(1, 4, 4, 3), S(8, 3, 1, 1), NO}, .n = 3},
+    {OP_CONV2D, "must be 1 or more (64 at most), padding 0 or more", .attr.conv2d = {{1, 1}, {0, -1, 0, 0}, {1, 1}, 1},
+     .in = {S(1, 4, 4, 3), S(8, 3, 1, 1), NO}, .n = 3},
+    {OP_CONV2D, "must be 1 or more (64 at most), padding 0 or more", .attr.conv2d = {{1, 1}, {0, 0, -1, 0}, {1, 1}, 1},
+     .in = {S(1, 4, 4, 3), S(8, 3, 1, 1), NO}, .n = 3},
+    {OP_CONV2D, "must be 1 or more (64 at most), padding 0 or more", .attr.conv2d = {{1, 1}, {0, 0, 0, -1}, {1, 1}, 1},
+     .in = {S(1, 4, 4, 3), S(8, 3, 1, 1), NO}, .n = 3},
+    {OP_CONV2D, "must be 1 or more (64 at most), padding 0 or more", .attr.conv2d = {{65, 1}, {0, 0, 0, 0}, {1, 1}, 1},
+     .in = {S(1, 4, 4, 3), S(8, 3, 1, 1), NO}, .n = 3},
+    {OP_CONV2D, "must be 1 or more (64 at most), padding 0 or more", .attr.conv2d = {{1, 65}, {0, 0, 0, 0}, {1, 1}, 1},
+     .in = {S(1, 4, 4, 3), S(8, 3, 1, 1), NO}, .n = 3},
+    {OP_CONV2D, "must be 1 or more (64 at most), padding 0 or more", .attr.conv2d = {{1, 1}, {0, 0, 0, 0}, {65, 1}, 1},
+     .in = {S(1, 4, 4, 3), S(8, 3, 1, 1), NO}, .n = 3},
+    {OP_CONV2D, "must be 1 or more (64 at most), padding 0 or more", .attr.conv2d = {{1, 1}, {0, 0, 0, 0}, {1, 65}, 1},
+     .in = {S(1, 4, 4, 3), S(8, 3, 1, 1), NO}, .n = 3},
+    {OP_CONV2D, "several groups", .attr.conv2d = {{1, 1}, {0, 0, 0, 0}, {1, 1}, 2},
+     .in = {S(1, 4, 4, 4), S(8, 2, 1, 1), NO}, .n = 3},
     {OP_CONV2D, "input channels differ", CONV2D, .in = {S(1, 4, 4, 3), S(8, 4, 1, 1), NO}, .n = 3},
     {OP_CONV2D, "one number an output channel", CONV2D, .in = {S(1, 4, 4, 3), S(8, 3, 1, 1), S(7)}, .n = 3},
     {OP_CONV2D, "smaller than the kernel", CONV2D, .in = {S(1, 4, 2, 3), S(8, 3, 3, 3), NO}, .n = 3},
@@ -82,9 +103,12 @@ static const refused table[] = {
     {OP_ATTENTION, "segments must be", ATTEND(0), .in = {QKV, NO, NO, NO, S(1, 4), S(1, 5)}, .n = 8},
     {OP_ATTENTION, "segments must be", ATTEND(0), .in = {QKV, NO, NO, NO, S(1, 4), S(3, 6)}, .n = 8},
     {OP_ATTENTION, "key_position must be [1 or N,Tk]", ATTEND(0), .in = {QKV, NO, NO, NO, NO, NO, S(6)}, .n = 9},
-    {OP_ATTENTION, "bias_table must be [buckets,heads]", ATTEND(0), .in = {QKV, NO, NO, NO, NO, NO, NO, S(32)}, .n = 10},
-    {OP_ATTENTION, "bias_table must be [buckets,heads]", ATTEND(0), .in = {QKV, NO, NO, NO, NO, NO, NO, S(32, 3)}, .n = 10},
-    {OP_ATTENTION, "make no table of biases", ATTEND(.max_distance = 128), .in = {QKV, NO, NO, NO, NO, NO, NO, S(3, 2)}, .n = 10},
+    {OP_ATTENTION, "bias_table must be [buckets,heads]", ATTEND(0), .in = {QKV, NO, NO, NO, NO, NO, NO, S(32)},
+     .n = 10},
+    {OP_ATTENTION, "bias_table must be [buckets,heads]", ATTEND(0), .in = {QKV, NO, NO, NO, NO, NO, NO, S(32, 3)},
+     .n = 10},
+    {OP_ATTENTION, "make no table of biases", ATTEND(.max_distance = 128), .in = {QKV, NO, NO, NO, NO, NO, NO, S(3, 2)},
+     .n = 10},
     {OP_ATTENTION, "a window reaches 0 or more", ATTEND(.window = 1, .left = -1), .in = {QKV}, .n = 3},
     {OP_ATTENTION, "a window reaches 0 or more", ATTEND(.window = 1, .right = -1), .in = {QKV}, .n = 3},
     {OP_GROUP_NORM, "group_norm takes x", .attr.norm = {2, 1e-5f}, .in = {S(4), NO, NO}, .n = 3},
@@ -108,9 +132,11 @@ static const refused table[] = {
     {OP_GATHER, "index [N] or [N,K]", .in = {S(2, 4, 3), S(3)}, .n = 2},
     {OP_TIMESTEP, "2 columns or more", .attr.timestep = {.dim = 6, .max_period = 1e4}, .in = {SCALAR}, .n = 1},
     {OP_TIMESTEP, "2 columns or more", .attr.timestep = {.dim = 1, .max_period = 1e4}, .in = {S(2)}, .n = 1},
-    {OP_TIMESTEP, "2 columns or more", .attr.timestep = {.dim = 6, .max_period = 1e4}, .in = {S(1, 1, 1, 1, 1, 1, 1, 1)}, .n = 1},
+    {OP_TIMESTEP, "2 columns or more", .attr.timestep = {.dim = 6, .max_period = 1e4},
+     .in = {S(1, 1, 1, 1, 1, 1, 1, 1)}, .n = 1},
     {OP_ROPE, "rope takes x", .attr.rope = {2, 4, 0}, .in = {S(4, 8), S(1, 4, 1, 2), S(1, 4, 1, 2)}, .n = 3},
-    {OP_ROPE, "does not divide into 3 heads", .attr.rope = {3, 2, 0}, .in = {S(1, 4, 8), S(1, 4, 1, 2), S(1, 4, 1, 2)}, .n = 3},
+    {OP_ROPE, "does not divide into 3 heads", .attr.rope = {3, 2, 0}, .in = {S(1, 4, 8), S(1, 4, 1, 2), S(1, 4, 1, 2)},
+     .n = 3},
     {OP_ROPE, "cannot turn in pairs", .attr.rope = {2, 3, 0}, .in = {S(1, 4, 8), S(1, 4, 1, 2), S(1, 4, 1, 2)}, .n = 3},
     {OP_ROPE, "cannot turn in pairs", .attr.rope = {2, 6, 0}, .in = {S(1, 4, 8), S(1, 4, 1, 2), S(1, 4, 1, 2)}, .n = 3},
     {OP_ROPE, "cos and sin must be", .attr.rope = {2, 4, 0}, .in = {S(1, 4, 8), S(4, 1, 2), S(1, 4, 1, 2)}, .n = 3},
@@ -136,32 +162,45 @@ static const refused table[] = {
     {OP_TAKE_ALONG, "differ before the last dimension", .in = {S(2, 3), S(3, 3)}, .n = 2},
     {OP_SCATTER, "scatter takes x", .attr.scatter = {2, 0}, .in = {S(2, 3), S(1), S(1, 3)}, .n = 3},
     {OP_SCATTER, "scatter takes x", .attr.scatter = {0, 0}, .in = {S(2, 3), S(1), S(2, 3)}, .n = 3},
-    {OP_STATE_WRITE, "state_write takes a tensor like", .attr.state_write = {3}, .in = {S(2, 8, 4), S(1), S(2, 1, 4), NO}, .n = 3},
-    {OP_STATE_WRITE, "state_write takes a tensor like", .attr.state_write = {1}, .in = {S(2, 8, 4), S(1), S(1, 4), NO}, .n = 3},
-    {OP_STATE_WRITE, "state_write takes a tensor like", .attr.state_write = {1}, .in = {S(2, 8, 4), S(1), S(2, 9, 4), NO}, .n = 3},
-    {OP_STATE_WRITE, "state_write takes a tensor like", .attr.state_write = {1}, .in = {S(2, 8, 4), S(1), S(2, 1, 5), NO}, .n = 3},
-    {OP_STATE_WRITE, "offset must be one number", .attr.state_write = {1}, .in = {S(2, 8, 4), S(3), S(2, 1, 4), NO}, .n = 3},
-    {OP_STATE_WRITE, "offset must be one number", .attr.state_write = {0}, .in = {S(2, 8, 4), S(2), S(1, 8, 4), NO}, .n = 3},
-    {OP_STATE_WRITE, "count must be one number", .attr.state_write = {1}, .in = {S(2, 8, 4), S(1), S(2, 1, 4), S(3)}, .n = 4},
+    {OP_STATE_WRITE, "state_write takes a tensor like", .attr.state_write = {3},
+     .in = {S(2, 8, 4), S(1), S(2, 1, 4), NO}, .n = 3},
+    {OP_STATE_WRITE, "state_write takes a tensor like", .attr.state_write = {1}, .in = {S(2, 8, 4), S(1), S(1, 4), NO},
+     .n = 3},
+    {OP_STATE_WRITE, "state_write takes a tensor like", .attr.state_write = {1},
+     .in = {S(2, 8, 4), S(1), S(2, 9, 4), NO}, .n = 3},
+    {OP_STATE_WRITE, "state_write takes a tensor like", .attr.state_write = {1},
+     .in = {S(2, 8, 4), S(1), S(2, 1, 5), NO}, .n = 3},
+    {OP_STATE_WRITE, "offset must be one number", .attr.state_write = {1}, .in = {S(2, 8, 4), S(3), S(2, 1, 4), NO},
+     .n = 3},
+    {OP_STATE_WRITE, "offset must be one number", .attr.state_write = {0}, .in = {S(2, 8, 4), S(2), S(1, 8, 4), NO},
+     .n = 3},
+    {OP_STATE_WRITE, "count must be one number", .attr.state_write = {1}, .in = {S(2, 8, 4), S(1), S(2, 1, 4), S(3)},
+     .n = 4},
     {OP_CONV, "a rank of 4; 1 to 3", CONV(4, .transposed = 0), .in = {S(1, 4, 3), S(8, 3, 1), NO}, .n = 3},
     {OP_CONV, "all 4096 at most", CONV(1, .stride = {0}), .in = {S(1, 4, 3), S(8, 3, 1), NO}, .n = 3},
     {OP_CONV, "all 4096 at most", CONV(1, .before = {-1}), .in = {S(1, 4, 3), S(8, 3, 1), NO}, .n = 3},
     {OP_CONV, "all 4096 at most", CONV(1, .stride = {1 << 30}), .in = {S(1, 4, 3), S(8, 3, 1), NO}, .n = 3},
     {OP_CONV, "no padding has number 9", CONV(1, .pad_mode = 9), .in = {S(1, 4, 3), S(8, 3, 1), NO}, .n = 3},
-    {OP_CONV, "a transposed one pads with zeros", CONV(1, .transposed = 1, .pad_mode = KILN_PAD_CIRCULAR), .in = {S(1, 4, 3), S(3, 8, 1), NO}, .n = 3},
-    {OP_CONV, "output_pad is of transposed ones", CONV(1, .output_pad = {1}), .in = {S(1, 4, 3), S(8, 3, 1), NO}, .n = 3},
-    {OP_CONV, "output_pad is of transposed ones", CONV(1, .transposed = 1, .output_pad = {1}), .in = {S(1, 4, 3), S(3, 8, 1), NO}, .n = 3},
+    {OP_CONV, "a transposed one pads with zeros", CONV(1, .transposed = 1, .pad_mode = KILN_PAD_CIRCULAR),
+     .in = {S(1, 4, 3), S(3, 8, 1), NO}, .n = 3},
+    {OP_CONV, "output_pad is of transposed ones", CONV(1, .output_pad = {1}), .in = {S(1, 4, 3), S(8, 3, 1), NO},
+     .n = 3},
+    {OP_CONV, "output_pad is of transposed ones", CONV(1, .transposed = 1, .output_pad = {1}),
+     .in = {S(1, 4, 3), S(3, 8, 1), NO}, .n = 3},
     {OP_CONV, "conv takes x [N,...,I]", CONV(1, .transposed = 0), .in = {S(4, 3), S(8, 3, 1), NO}, .n = 3},
     {OP_CONV, "conv takes x [N,...,I]", CONV(1, .transposed = 0), .in = {S(1, 4, 3), S(8, 3), NO}, .n = 3},
     {OP_CONV, "do not fit together", CONV(1, .transposed = 0), .in = {S(1, 4, 3), S(8, 4, 1), NO}, .n = 3},
     {OP_CONV, "do not fit together", CONV(1, .groups = 2), .in = {S(1, 4, 4), S(7, 2, 1), NO}, .n = 3},
     {OP_CONV, "one number an output channel", CONV(1, .transposed = 0), .in = {S(1, 4, 3), S(8, 3, 1), S(7)}, .n = 3},
-    {OP_CONV, "smaller than its padding", CONV(1, .pad_mode = KILN_PAD_REFLECT, .before = {4}), .in = {S(1, 4, 3), S(8, 3, 1), NO}, .n = 3},
+    {OP_CONV, "smaller than its padding", CONV(1, .pad_mode = KILN_PAD_REFLECT, .before = {4}),
+     .in = {S(1, 4, 3), S(8, 3, 1), NO}, .n = 3},
     {OP_CONV, "smaller than the kernel", CONV(1, .transposed = 0), .in = {S(1, 2, 3), S(8, 3, 3), NO}, .n = 3},
     {OP_INTERPOLATE, "interpolate takes x", .attr.interpolate = {.h = 2, .w = 2}, .in = {S(4, 4, 3)}, .n = 1},
     {OP_INTERPOLATE, "interpolate takes x", .attr.interpolate = {.h = 0, .w = 2}, .in = {S(1, 4, 4, 3)}, .n = 1},
-    {OP_INTERPOLATE, "no mode has number 99", .attr.interpolate = {.mode = 99, .h = 2, .w = 2}, .in = {S(1, 4, 4, 3)}, .n = 1},
-    {OP_INTERPOLATE, "are of bilinear and bicubic", .attr.interpolate = {.align_corners = 1, .h = 2, .w = 2}, .in = {S(1, 4, 4, 3)}, .n = 1},
+    {OP_INTERPOLATE, "no mode has number 99", .attr.interpolate = {.mode = 99, .h = 2, .w = 2}, .in = {S(1, 4, 4, 3)},
+     .n = 1},
+    {OP_INTERPOLATE, "are of bilinear and bicubic", .attr.interpolate = {.align_corners = 1, .h = 2, .w = 2},
+     .in = {S(1, 4, 4, 3)}, .n = 1},
     {OP_POOL, "pool takes x", POOL(.kind = 9), .in = {S(1, 4, 4, 3)}, .n = 1},
     {OP_POOL, "pool takes x", POOL(.rank = 0), .in = {S(1, 4, 4, 3)}, .n = 1},
     {OP_POOL, "pool takes x", POOL(.rank = 4), .in = {S(1, 4, 4, 3)}, .n = 1},
@@ -174,13 +213,16 @@ static const refused table[] = {
     {OP_PAD, "padding is 0 or more", .attr.pad = {.after = {-1}}, .in = {S(2)}, .n = 1},
     {OP_PAD, "padding is 0 or more", .attr.pad = {.before = {(int64_t)INT32_MAX + 1}}, .in = {S(2)}, .n = 1},
     {OP_PAD, "padding is 0 or more", .attr.pad = {.after = {(int64_t)INT32_MAX + 1}}, .in = {S(2)}, .n = 1},
-    {OP_PAD, "smaller than what is repeated", .attr.pad = {.mode = KILN_PAD_REFLECT, .before = {2}}, .in = {S(2)}, .n = 1},
+    {OP_PAD, "smaller than what is repeated", .attr.pad = {.mode = KILN_PAD_REFLECT, .before = {2}}, .in = {S(2)},
+     .n = 1},
     {OP_GRID_SAMPLE, "grid_sample takes x", .in = {S(4, 4, 3), S(1, 2, 2, 2)}, .n = 2},
     {OP_GRID_SAMPLE, "grid_sample takes x", .in = {S(1, 4, 4, 3), S(2, 2, 2)}, .n = 2},
     {OP_GRID_SAMPLE, "grid_sample takes x", .in = {S(1, 4, 4, 3), S(1, 2, 2, 3)}, .n = 2},
     {OP_GRID_SAMPLE, "grid_sample takes x", .in = {S(1, 4, 4, 3), S(2, 2, 2, 2)}, .n = 2},
-    {OP_GRID_SAMPLE, "no such mode or padding", .attr.grid_sample = {.mode = 9}, .in = {S(1, 4, 4, 3), S(1, 2, 2, 2)}, .n = 2},
-    {OP_GRID_SAMPLE, "no such mode or padding", .attr.grid_sample = {.padding = 9}, .in = {S(1, 4, 4, 3), S(1, 2, 2, 2)}, .n = 2},
+    {OP_GRID_SAMPLE, "no such mode or padding", .attr.grid_sample = {.mode = 9}, .in = {S(1, 4, 4, 3), S(1, 2, 2, 2)},
+     .n = 2},
+    {OP_GRID_SAMPLE, "no such mode or padding", .attr.grid_sample = {.padding = 9},
+     .in = {S(1, 4, 4, 3), S(1, 2, 2, 2)}, .n = 2},
     {OP_MAP, "do not broadcast to one shape", .in = {S(2, 3), S(2, 4)}, .n = 2},
     {OP_ADD, "does not broadcast to the first", .in = {S(3), S(2, 3)}, .n = 2},
     {OP_PERMUTE, "permute takes each axis once", .attr.permute = {{0, 0}}, .in = {S(2, 3)}, .n = 1},
@@ -197,8 +239,9 @@ static void test_what_is_refused(void)
         error e = {0};
         for (uint32_t k = 0; k < r->n; k++) in[k] = r->in[k].rank == ABSENT ? NULL : &r->in[k];
         kiln_status status = shape_of_op(r->kind, &r->attr, in, r->n, &out, &e);
-        CHECK_MSG(status == KILN_ERR_INVALID && strstr(e.message, r->says), "row %zu (%s): %s: \"%s\" does not say \"%s\"", i,
-                  op_name(r->kind), status_name(status), e.message, r->says);
+        CHECK_MSG(status == KILN_ERR_INVALID && strstr(e.message, r->says),
+                  "row %zu (%s): %s: \"%s\" does not say \"%s\"", i, op_name(r->kind), status_name(status), e.message,
+                  r->says);
     }
 }
 

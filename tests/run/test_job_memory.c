@@ -309,10 +309,13 @@ int main(int argc, char **argv)
         CASE(test_rows),     CASE(test_a_run),        CASE(test_a_sweep),   CASE(test_a_network)};
     char from[600];
     error e = {0};
-    snprintf(folder, sizeof folder, "%s", test_folder());
+    char in_memory[] = "/dev/shm/kiln-test-XXXXXX"; /* thousands of runs would wait for a disk */
+    int made = mkdtemp(in_memory) != NULL;
+    snprintf(folder, sizeof folder, "%s", made ? in_memory : test_folder());
     snprintf(from, sizeof from, "%s/plugins", test_build());
     if (chdir(test_root()) != 0 || !(plugins = catalog_open(from, &e))) return fprintf(stderr, "%s\n", e.message), 2;
     int status = test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
     catalog_close(plugins);
+    if (made) folder_remove(folder);
     return status;
 }
