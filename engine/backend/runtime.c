@@ -40,7 +40,7 @@ static kiln_status open_device(runtime *rt, error *e)
     TRY(s->backend->open(s->device_index, &rt->device, e));
     if (!rt->setting.precision) rt->setting.precision = s->backend->best_precision();
     rt->pool = pool_new(s->threads);
-    if (!rt->pool) return error_set(e, KILN_ERR_NOMEM, "cannot start %u threads", s->threads);
+    if (!rt->pool) return error_set(e, KILN_ERR_NOMEM, "cannot start %u threads: out of memory", s->threads);
     residency_setting memory = {.device = rt->device,
                                 .limit = s->memory,
                                 .host_limit = s->host_memory,

@@ -3,6 +3,7 @@
 
 #include "base/checked.h"
 #include "base/memory_alloc.h"
+#include "base/memory_fault.h"
 
 #include <assert.h>
 #include <stdarg.h>
@@ -30,7 +31,7 @@ void *arena_alloc(arena *a, size_t bytes)
 {
     size_t padded;
     assert(a);
-    if (!checked_add_size(bytes ? bytes : 1, ALIGNMENT - 1, &padded)) return NULL;
+    if (!checked_add_size(bytes ? bytes : 1, ALIGNMENT - 1, &padded) || mem_piece_fails()) return NULL;
     padded = padded / ALIGNMENT * ALIGNMENT;
     if (!a->head || a->head->capacity - a->head->used < padded) {
         size_t capacity = a->head ? a->head->capacity * 2 : FIRST_BLOCK;

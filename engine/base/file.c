@@ -305,6 +305,7 @@ char *path_real(const char *path)
 {
     char *real = realpath(path, NULL);
     char *copy = real ? mem_strdup(real) : NULL;
+    if (real && !copy) errno = ENOMEM;
     free(real);
     return copy;
 }

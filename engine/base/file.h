@@ -78,6 +78,6 @@ typedef struct {
 void file_digest_memory(const file_memory *memory); /* NULL: none any more */
 /* a/b with one slash between; b alone when it is absolute. The caller frees with mem_free. NULL: no memory. */
 char *path_join(const char *a, const char *b);
-char *path_real(const char *path); /* realpath; NULL when it does not exist */
+char *path_real(const char *path); /* realpath; NULL when it does not exist; without memory errno is ENOMEM */
 
 #endif

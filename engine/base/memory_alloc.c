@@ -2,6 +2,7 @@
 #include "base/memory_alloc.h"
 
 #include "base/checked.h"
+#include "base/memory_fault.h"
 #include "base/memory_guard.h"
 
 #include <assert.h>
@@ -11,8 +12,8 @@
 #include <sys/mman.h>
 
 static atomic_llong countdown = -1; /* allocations before the one that fails; < 0: none will */
-static atomic_llong counted;
-static atomic_int keeps_failing;
+static atomic_llong counted, live;
+static atomic_int keeps_failing, pieces_count;
 
 static int must_fail(void)
 {
@@ -32,26 +33,40 @@ void mem_fail_at(int64_t k, int persistent)
 }
 
 int64_t mem_count(void) { return atomic_load(&counted); }
+int64_t mem_live(void) { return atomic_load(&live); }
+void mem_count_pieces(int on) { atomic_store(&pieces_count, on); }
+int mem_piece_fails(void) { return atomic_load_explicit(&pieces_count, memory_order_relaxed) && must_fail(); }
 
-void *mem_alloc(size_t bytes) { return must_fail() ? NULL : malloc(bytes ? bytes : 1); }
+static void *lives(void *p)
+{
+    if (p) atomic_fetch_add_explicit(&live, 1, memory_order_relaxed);
+    return p;
+}
+
+void *mem_alloc(size_t bytes) { return must_fail() ? NULL : lives(malloc(bytes ? bytes : 1)); }
 
 void *mem_calloc(size_t count, size_t size)
 {
     size_t bytes;
     if (!checked_mul_size(count, size, &bytes) || must_fail()) return NULL;
-    return calloc(1, bytes ? bytes : 1);
+    return lives(calloc(1, bytes ? bytes : 1));
 }
 
-void *mem_realloc(void *p, size_t bytes) { return must_fail() ? NULL : realloc(p, bytes ? bytes : 1); }
+void *mem_realloc(void *p, size_t bytes)
+{
+    if (must_fail()) return NULL;
+    void *larger = realloc(p, bytes ? bytes : 1);
+    return p ? larger : lives(larger);
+}
 
 void *mem_aligned(size_t alignment, size_t bytes)
 {
     size_t padded;
     assert(alignment && (alignment & (alignment - 1)) == 0);
     if (!checked_add_size(bytes, alignment - 1, &padded) || must_fail()) return NULL;
-    if (guard_on()) return guard_alloc(alignment, bytes ? bytes : 1);
+    if (guard_on()) return lives(guard_alloc(alignment, bytes ? bytes : 1));
     padded = padded / alignment * alignment;
-    return aligned_alloc(alignment, padded ? padded : alignment);
+    return lives(aligned_alloc(alignment, padded ? padded : alignment));
 }
 
 /* The bytes before a block record how much was mapped for it; 0: it is from the heap. Under the address sanitizer every
@@ -78,19 +93,25 @@ void *mem_pages(size_t bytes)
     char *p = mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED) return NULL;
     *(size_t *)(void *)p = whole;
-    return p + BEFORE;
+    return lives(p + BEFORE);
 }
 
 void mem_pages_free(void *p)
 {
-    if (!p || guard_free(p)) return;
+    if (!p) return;
+    if (guard_free(p)) {
+        atomic_fetch_sub_explicit(&live, 1, memory_order_relaxed);
+        return;
+    }
     char *whole = (char *)p - BEFORE;
     size_t mapped = *(size_t *)(void *)whole;
     assert(mapped == 0 || mapped >= PAGES_FROM); /* else it is not from mem_pages */
-    if (mapped)
-        munmap(whole, mapped);
-    else
+    if (!mapped) {
         mem_free(whole);
+        return;
+    }
+    atomic_fetch_sub_explicit(&live, 1, memory_order_relaxed);
+    munmap(whole, mapped);
 }
 
 char *mem_strndup(const char *s, size_t n)
@@ -108,5 +129,6 @@ char *mem_strdup(const char *s) { return mem_strndup(s, SIZE_MAX - 1); }
 
 void mem_free(void *p)
 {
+    if (p) atomic_fetch_sub_explicit(&live, 1, memory_order_relaxed);
     if (!guard_free(p)) free(p);
 }

@@ -52,7 +52,8 @@ static kiln_status look_at_folder(store *s, error *e)
     struct stat st;
     struct statfs fs;
     if (stat(s->folder, &st) != 0)
-        return error_set(e, KILN_ERR_IO, "the cache folder %s: %s; give another with --cache, or --no-cache", s->folder,
+        return error_set(e, errno == ENOMEM ? KILN_ERR_NOMEM : KILN_ERR_IO,
+                         "the cache folder %s: %s; give another with --cache, or --no-cache", s->folder,
                          strerror(errno));
     if (!S_ISDIR(st.st_mode))
         return error_set(e, KILN_ERR_INVALID,

@@ -18,9 +18,11 @@
 enum { NAMES_MAX = 500, LISTED_MAX = 20000, DEPTH = 3, SHOWN = 8 };
 enum { FOLDERS_MAX = FILE_ROOTS_MAX - 8 /* room for those nobody has to name */ };
 
-static void add_root(file_root *list, size_t *n, const char *path)
+/* 0: there is no path, for want of memory. */
+static int add_root(file_root *list, size_t *n, const char *path)
 {
     if (path && *n < FILE_ROOTS_MAX && folder_exists(path)) list[(*n)++] = (file_root){.path = path};
+    return path != NULL;
 }
 
 static int is_pipe(const char *path)
@@ -61,7 +63,7 @@ static kiln_status add_list(arena *a, file_root *list, size_t *n, const char *pa
 
 static const char *join(arena *a, const char *folder, const char *name)
 {
-    return arena_printf(a, "%s/%s", folder, name);
+    return folder && name ? arena_printf(a, "%s/%s", folder, name) : NULL;
 }
 
 static const char *folder_of(arena *a, const char *path)
@@ -79,23 +81,25 @@ kiln_status file_roots_find(file_roots *r, arena *a, const char *workflow, const
     const char *here = folder_of(a, workflow), *installed = install_folder(),
                *above = here && picture_text_is_picture(workflow) ? join(a, here, "..") : NULL;
     *r = (file_roots){0};
-    if (!here) return error_set(e, KILN_ERR_NOMEM, "out of memory");
+    int ok = here != NULL;
+    if (!ok) return error_set(e, KILN_ERR_NOMEM, "out of memory");
+    if (picture_text_is_picture(workflow)) ok = above != NULL;
     TRY(add_list(a, r->model, &r->n_model, models, "--models", e));
     TRY(add_list(a, r->model, &r->n_model, getenv("KILN_MODELS"), "KILN_MODELS", e));
-    add_root(r->model, &r->n_model, join(a, here, "models"));
-    if (above) add_root(r->model, &r->n_model, join(a, above, "models"));
+    ok &= add_root(r->model, &r->n_model, join(a, here, "models"));
+    if (above) ok &= add_root(r->model, &r->n_model, join(a, above, "models"));
     size_t before = r->n_model;
     if (installed) {
-        add_root(r->model, &r->n_model, join(a, installed, "../share/kiln/workflows/models"));
-        add_root(r->model, &r->n_model, join(a, installed, "workflows/models")); /* a link of the build's */
+        ok &= add_root(r->model, &r->n_model, join(a, installed, "../share/kiln/workflows/models"));
+        ok &= add_root(r->model, &r->n_model, join(a, installed, "workflows/models")); /* a link of the build's */
     }
     r->n_shipped = r->n_model - before;
     TRY(add_list(a, r->input, &r->n_input, input, "--input", e));
     TRY(add_list(a, r->input, &r->n_input, getenv("KILN_INPUT"), "KILN_INPUT", e));
-    add_root(r->input, &r->n_input, here);
-    add_root(r->input, &r->n_input, join(a, here, "input"));
-    if (above) add_root(r->input, &r->n_input, above), add_root(r->input, &r->n_input, join(a, above, "input"));
-    return KILN_OK;
+    ok &= add_root(r->input, &r->n_input, here);
+    ok &= add_root(r->input, &r->n_input, join(a, here, "input"));
+    if (above) ok &= add_root(r->input, &r->n_input, above) & add_root(r->input, &r->n_input, join(a, above, "input"));
+    return ok ? KILN_OK : error_set(e, KILN_ERR_NOMEM, "out of memory");
 }
 
 static int leaves_root(const char *name)
@@ -332,8 +336,9 @@ static const char *nothing(arena *a, const file_roots *r, const char *kind, cons
     return NULL;
 }
 
-/* Below the roots: in the folders of the kind, then in the root itself. */
-static const char *look_below(arena *a, const file_root *root, size_t n, const char *kind, const char *name)
+/* Below the roots: in the folders of the kind, then in the root itself. Nothing is found without memory, and e says so.
+ */
+static const char *look_below(arena *a, const file_root *root, size_t n, const char *kind, const char *name, error *e)
 {
     const char *folder[KIND_NAMES];
     size_t n_folder = kind_names(kind, folder);
@@ -342,9 +347,11 @@ static const char *look_below(arena *a, const file_root *root, size_t n, const c
         for (size_t k = 0; k < n_folder; k++) {
             const char *path = root[i].kind ? NULL : join(a, join(a, root[i].path, folder[k]), name);
             if (root[i].kind) its_kind |= strcmp(root[i].kind, folder[k]) == 0;
+            if (!root[i].kind && !path) return error_set(e, KILN_ERR_NOMEM, "out of memory"), NULL;
             if (exists(path)) return path;
         }
         const char *path = its_kind ? join(a, root[i].path, name) : NULL;
+        if (its_kind && !path) return error_set(e, KILN_ERR_NOMEM, "out of memory"), NULL;
         if (exists(path)) return path;
     }
     return NULL;
@@ -360,16 +367,21 @@ const char *file_roots_resolve(const file_roots *r, arena *a, const char *kind, 
         return error_set(e, KILN_ERR_INVALID,
                          "'%.300s' is a pipe, and the file is read more than once; write it to a file first", name),
                NULL;
-    if (name[0] == '/')
-        return exists(name) ? arena_strdup(a, name) : (error_set(e, KILN_ERR_INVALID, "no file '%.300s'", name), NULL);
+    if (name[0] == '/') {
+        const char *kept = exists(name) ? arena_strdup(a, name) : NULL;
+        if (!kept && exists(name)) return error_set(e, KILN_ERR_NOMEM, "out of memory"), NULL;
+        return kept ? kept : (error_set(e, KILN_ERR_INVALID, "no file '%.300s'", name), NULL);
+    }
     if (leaves_root(name))
         return error_set(e, KILN_ERR_INVALID, "'%.200s' leaves its folder with '..'; give an absolute path instead",
                          name),
                NULL;
-    const char *path = look_below(a, root, n, kind, name);
+    error why = {0};
+    const char *path = look_below(a, root, n, kind, name, &why);
     if (!path && strcmp(kind, "vae") == 0) /* "taesd": its halves are taesd_decoder and taesd_encoder */
-        path = look_below(a, root, n, kind, arena_printf(a, "%s_decoder.safetensors", name));
+        path = look_below(a, root, n, kind, arena_printf(a, "%s_decoder.safetensors", name), &why);
     for (size_t i = 0; !path && strcmp(kind, "embeddings") == 0 && i < ENDINGS; i++)
-        path = look_below(a, root, n, kind, arena_printf(a, "%s%s", name, endings[i]));
+        path = look_below(a, root, n, kind, arena_printf(a, "%s%s", name, endings[i]), &why);
+    if (why.message[0]) return error_set(e, why.status, "%s", why.message), NULL;
     return path ? path : nothing(a, r, kind, name, e);
 }

@@ -157,6 +157,7 @@ kiln_status job_read(job *j, const set_option *set, size_t n_set, reading *r, er
     boxes_expand(&r->doc, &view);
     if (!j->unchecked) old_habits_mend(&r->doc, &view);
     dynamic_prompts_apply(&r->doc, &view);
+    if (r->doc.failed) return error_set(e, KILN_ERR_NOMEM, "out of memory");
     if (j->unchecked) return document_sort_faults(&r->doc), KILN_OK;
     TRY(workflow_check(&r->doc, &view, &r->w, e));
     r->info = arena_alloc(&r->doc.memory, (r->w.n + 1) * sizeof(node_info *));

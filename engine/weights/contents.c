@@ -202,6 +202,7 @@ static char *read_inside(const kiln_weights *w, const char *path, size_t *size)
 {
     char *full = path_join(w->root, path), *text = NULL;
     error why = {0};
+    if (!full) log_error("%s/%s: out of memory", w->root, path); /* whoever asks is told that there is none */
     if (full && file_exists(full)) {
         if (!set_holds_path(w, full))
             log_warn("%s: a link to outside the model's folder is not read", full);
@@ -225,6 +226,7 @@ static text_entry *load_text(kiln_weights *w, const char *path)
     char *text = read_inside(w, path, &size);
     const char *copy = text ? arena_strdup(&w->memory, path) : NULL;
     text_entry *t = copy ? arena_alloc(&w->memory, sizeof *t) : NULL;
+    if (text && !t) log_error("%s/%s: out of memory", w->root, path);
     if (!t) return mem_free(text), NULL;
     *t = (text_entry){.next = w->texts, .path = copy, .text = text, .size = size};
     return w->texts = t;

@@ -47,8 +47,10 @@ static kiln_status list(const char *folder, arena *a, names *out, error *e)
         if (out->n == NAMES_MAX)
             status = error_set(e, KILN_ERR_INVALID, "%s: more than %d entries; this is no model's folder", folder,
                                NAMES_MAX);
-        else if (!(out->name[out->n++] = arena_strdup(a, x->d_name)))
+        else if (!(out->name[out->n] = arena_strdup(a, x->d_name)))
             status = no_memory(folder, e);
+        else
+            out->n++;
     }
     closedir(d);
     if (status == KILN_OK && out->n) qsort(out->name, out->n, sizeof *out->name, by_text);

@@ -122,7 +122,9 @@ static kiln_status find_part(kiln_weights *w, const char *pattern, const capture
                              error *e)
 {
     str s = {0};
-    for (const char *name = build_name(w, pattern, c); name && *name; name++)
+    const char *name = build_name(w, pattern, c);
+    s.failed = !name;
+    for (; name && *name; name++)
         if (*name == '#')
             str_printf(&s, "%u", number);
         else

@@ -11,6 +11,7 @@
 #include "weights/derived.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -161,6 +162,7 @@ kiln_weights *set_new(const char *path, error *e)
 static kiln_status set_root(kiln_weights *w, int is_folder, error *e)
 {
     char *real = path_real(w->path);
+    if (!real && errno == ENOMEM) return error_set(e, KILN_ERR_NOMEM, "%s: out of memory", w->path);
     if (!real) return error_set(e, KILN_ERR_IO, "%s: cannot be found", w->path);
     char *slash = strrchr(real, '/');
     if (!is_folder && slash) slash[slash == real] = '\0';

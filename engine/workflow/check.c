@@ -12,6 +12,7 @@
 #include "workflow/dependent.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -226,6 +227,7 @@ static const char *named_from_here(checker *k, const kiln_param *p, const doc_in
     if (!file_exists(in->text) && (is_input || !folder_exists(in->text))) return NULL;
     char *real = path_real(in->text);
     const char *kept = real ? arena_strdup(&k->doc->memory, real) : NULL;
+    if (real ? !kept : errno == ENOMEM) k->doc->failed = 1;
     mem_free(real);
     return kept;
 }

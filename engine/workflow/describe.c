@@ -84,15 +84,17 @@ static void append_wires(void *arg, const char *name, const source *from, size_t
     x->first = 0;
 }
 
-/* 1: ComfyUI's node of this name has no such parameter, and it says what it says without being written. */
-static int goes_without_saying(const graph_node *g, const kiln_param *p)
+/* 1: ComfyUI's node of this name has no such parameter, and it says what it says without being written. Without memory
+ * `s` has failed. */
+static int goes_without_saying(str *s, const graph_node *g, const kiln_param *p)
 {
     if (!(p->flags & KILN_PARAM_OWN)) return 0;
     param_value is = param_get(p, g->params), unsaid = param_default_value(p);
     str a = {0}, b = {0};
     param_value_json(&is, &a);
     param_value_json(&unsaid, &b);
-    int same = a.data && b.data && strcmp(a.data, b.data) == 0;
+    int same = strcmp(str_text(&a), str_text(&b)) == 0;
+    s->failed |= a.failed || b.failed;
     str_free(&a);
     str_free(&b);
     return same;
@@ -107,7 +109,7 @@ static void append_inputs(str *s, const workflow *w, const graph_node *g)
     for (uint32_t i = 0; i < g->type->n_param; i++) {
         const kiln_param *p = node_param(g->type, i);
         if (p->type == KILN_P_FILE && !g->file[i]) continue;
-        if (g->param_in[i].node == SOURCE_NONE && goes_without_saying(g, p)) continue;
+        if (g->param_in[i].node == SOURCE_NONE && goes_without_saying(s, g, p)) continue;
         if (dependent_is_away(g, i, &choice)) continue;
         str_append(s, first ? "" : ", ");
         str_json(s, p->name, strlen(p->name), 1);

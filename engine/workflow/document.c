@@ -61,26 +61,37 @@ void document_warn(document *d, place at, const doc_node *n, const char *fmt, ..
     va_end(args);
 }
 
-static int by_place(const void *a, const void *b)
+static int by_place(const fault *x, const fault *y)
 {
-    const fault *x = *(fault *const *)a, *y = *(fault *const *)b;
     if (x->at.file != y->at.file) return x->at.file < y->at.file ? -1 : 1;
     if (x->at.line != y->at.line) return x->at.line < y->at.line ? -1 : 1;
     if (x->at.column != y->at.column) return x->at.column < y->at.column ? -1 : 1;
     return strcmp(x->text, y->text);
 }
 
+/* A merge sort of the first n of a list, which takes no memory. */
+static fault *sorted(fault *first, size_t n)
+{
+    fault *half = first, *all = NULL, **end = &all;
+    if (n < 2) {
+        if (first) first->next = NULL;
+        return first;
+    }
+    for (size_t i = 0; i < n / 2; i++) half = half->next;
+    half = sorted(half, n - n / 2), first = sorted(first, n / 2);
+    while (first && half) {
+        fault **less = by_place(first, half) <= 0 ? &first : &half;
+        *end = *less, end = &(*less)->next, *less = (*less)->next;
+    }
+    *end = first ? first : half;
+    return all;
+}
+
 void document_sort_faults(document *d)
 {
-    size_t n = 0, i = 0;
+    size_t n = 0;
     for (const fault *f = d->faults; f; f = f->next) n++;
-    fault **all = n ? mem_alloc(n * sizeof *all) : NULL;
-    if (!all) return; /* unsorted faults are still right */
-    for (fault *f = d->faults; f; f = f->next) all[i++] = f;
-    qsort(all, n, sizeof *all, by_place);
-    for (i = 0; i < n; i++) all[i]->next = i + 1 < n ? all[i + 1] : NULL;
-    d->faults = all[0];
-    mem_free(all);
+    d->faults = sorted(d->faults, n);
 }
 
 const char *document_file(const document *d, place at) { return at.file < d->n_file ? d->file[at.file] : d->path; }

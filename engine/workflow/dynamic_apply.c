@@ -21,9 +21,13 @@ static const char *wildcard(void *self, arena *a, const char *name, error *e)
     const char *path = file ? x->catalog->file(x->catalog->self, a, "wildcards", file, e) : NULL;
     char *data = NULL;
     size_t n = 0;
+    if (!file) error_set(e, KILN_ERR_NOMEM, "out of memory");
     if (!path || file_read(path, WILDCARD_BYTES_MAX, &data, &n, e) != KILN_OK) return NULL;
     const char *text = utf8_valid(data, n) ? arena_strndup(a, data, n) : NULL;
-    if (!utf8_valid(data, n)) error_set(e, KILN_ERR_INVALID, "%s is not UTF-8", path);
+    if (!utf8_valid(data, n))
+        error_set(e, KILN_ERR_INVALID, "%s is not UTF-8", path);
+    else if (!text)
+        error_set(e, KILN_ERR_NOMEM, "out of memory");
     mem_free(data);
     return text;
 }
@@ -66,8 +70,9 @@ static void resolve_input(applying *x, doc_node *node, doc_input *in)
     str made = {0};
     error why = {0};
     kiln_status status = dynamic_prompt_resolve(in->text, &x->how, &made, &why);
-    if (status == KILN_ERR_NOMEM) x->d->failed = 1;
-    if (status != KILN_OK) {
+    if (status == KILN_ERR_NOMEM) {
+        x->d->failed = 1;
+    } else if (status != KILN_OK) {
         document_fault(x->d, in->value_at, node, "input '%s': %s", in->name, why.message);
     } else if (strcmp(str_text(&made), in->text) != 0) {
         const char *text = arena_strdup(&x->d->memory, str_text(&made));

@@ -10,6 +10,7 @@
 #include "base/str.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -45,6 +46,7 @@ void include_root(document *d)
 {
     include_chain *c = arena_alloc(&d->memory, sizeof *c);
     char *real = d->path ? path_real(d->path) : NULL;
+    if (d->path && !real && errno == ENOMEM) d->failed = 1;
     d->file = arena_alloc(&d->memory, FILES_MAX * sizeof *d->file);
     if (!c || !d->file || !d->path || !(c->real = arena_strdup(&d->memory, real ? real : d->path))) {
         d->failed = 1;
@@ -88,7 +90,9 @@ static const include_chain *enter(document *d, const doc_node *n, place at, cons
     include_chain *c = path ? arena_alloc(&d->memory, sizeof *c) : NULL;
     int circle = 0;
     for (const include_chain *up = d->chain; real && up; up = up->up) circle |= strcmp(up->real, real) == 0;
-    if (path && !real)
+    if (path && !real && errno == ENOMEM)
+        d->failed = 1;
+    else if (path && !real)
         document_fault(d, at, n, "`include`: no file '%.300s'", path);
     else if (circle)
         fault_circle(d, n, at, path);
