@@ -18,11 +18,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+enum { TABLE_BYTES_MAX = 64 << 20 };
 
 /* How far the child has come: the last one it reports is what it was doing when it died. */
 enum { STAGE_LOAD, STAGE_TABLE, STAGE_OPEN, STAGE_DONE };
@@ -173,6 +176,96 @@ kiln_status probe_plugin(const char *name, const char *data, unsigned seconds, i
     while (waitpid(pid, &wait_status, 0) < 0 && errno == EINTR) continue;
     last.why.message[sizeof last.why.message - 1] = '\0';
     return judge(&last, ended, wait_status, seconds, fatal, e);
+}
+
+/* ---- a table without the code ---- */
+
+static void write_all(int fd, const str *s)
+{
+    for (size_t done = 0; done < s->len;) {
+        ssize_t n = write(fd, s->data + done, s->len - done);
+        if (n <= 0 && errno != EINTR) _exit(1);
+        if (n > 0) done += (size_t)n;
+    }
+}
+
+static int is_of(const char *id, const char *from, const char *name)
+{
+    const char *owner = registry_owner_of(from, name);
+    return owner && strcmp(owner, id) == 0;
+}
+
+/* Before open() the nodes, after it what it registers: of a plugin that ends its process there the nodes are known. */
+static void table_child(int fd, const char *name, const char *data)
+{
+    arena memory = {0};
+    kiln_plugin table;
+    error why = {0};
+    str nodes = {0}, rows = {0};
+    quiet();
+    void *so = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    const void *raw = so ? dlsym(so, "kiln_plugin_v1") : NULL;
+    if (!raw || table_read(raw, &memory, &table, &why) != KILN_OK) _exit(1);
+    table_pack(&nodes, &table);
+    if (nodes.failed) _exit(1);
+    write_all(fd, &nodes);
+    registry_owner_set(table.id, data);
+    if (!table.open || table.open(&engine_host) != KILN_OK) _exit(0);
+    for (size_t i = 0; i < sampler_api.sampler_count(); i++)
+        if (is_of(table.id, "sampler", registry_name("sampler", i)))
+            table_pack_sampler(&rows, sampler_api.sampler_at(i));
+    for (size_t i = 0; i < sampler_api.schedule_count(); i++)
+        if (is_of(table.id, "schedule", registry_name("schedule", i)))
+            table_pack_schedule(&rows, sampler_api.schedule_at(i));
+    if (registry_has_others_of(table.id)) table_pack_others(&rows);
+    if (!rows.failed) write_all(fd, &rows);
+    _exit(0);
+}
+
+/* Waits for the child, which is ended after `seconds`. */
+static void await_child(pid_t pid, unsigned seconds)
+{
+    int status;
+    double end = clock_seconds() + seconds;
+    while (waitpid(pid, &status, WNOHANG) == 0) {
+        if (clock_seconds() > end) kill(pid, SIGKILL);
+        nanosleep(&(struct timespec){0, 1000000}, NULL);
+    }
+    kill(-pid, SIGKILL);
+}
+
+static kiln_status take_table(int fd, arena *memory, unpacked_table *out, error *e)
+{
+    off_t size = lseek(fd, 0, SEEK_END);
+    if (size <= 0 || size > TABLE_BYTES_MAX)
+        return error_set(e, KILN_ERR_INVALID, "its process ended before it said which nodes it has");
+    char *bytes = mem_alloc((size_t)size);
+    if (!bytes) return error_set(e, KILN_ERR_NOMEM, "out of memory");
+    kiln_status status = pread(fd, bytes, (size_t)size, 0) == size
+                             ? table_unpack(bytes, (size_t)size, memory, out, e)
+                             : error_set(e, KILN_ERR_IO, "its table cannot be read: %s", strerror(errno));
+    mem_free(bytes);
+    return status;
+}
+
+kiln_status probe_table(const char *name, const char *data, unsigned seconds, arena *memory, unpacked_table *out,
+                        error *e)
+{
+    int fd = memfd_create("table", MFD_CLOEXEC);
+    if (fd < 0) return error_set(e, KILN_ERR_IO, "no memory for its table: %s", strerror(errno));
+    fflush(NULL);
+    pid_t parent = getpid(), pid = fork();
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != parent) _exit(1);
+        setpgid(0, 0);
+        table_child(fd, name, data);
+    }
+    kiln_status status = pid < 0 ? error_set(e, KILN_ERR_IO, "no process for its table: %s", strerror(errno)) : KILN_OK;
+    if (pid > 0) await_child(pid, seconds);
+    if (status == KILN_OK) status = take_table(fd, memory, out, e);
+    close(fd);
+    return status;
 }
 
 /* ---- plugins that passed before ---- */

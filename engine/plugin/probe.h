@@ -9,6 +9,7 @@
 
 #include "base/hash.h"
 #include "base/status.h"
+#include "plugin/table_pack.h"
 
 #include <sys/stat.h>
 
@@ -18,6 +19,10 @@ enum { PROBE_SECONDS = 10 };
  * Otherwise the message says what happened ("crashed with SIGSEGV in its open()"). Waits at most `seconds`. *fatal:
  * it crashed, ended the process or did not come back, and was not just refused. */
 kiln_status probe_plugin(const char *name, const char *data, unsigned seconds, int *fatal, error *e);
+
+/* What nodes, samplers and schedules the plugin has, from a process of its own: its code never comes into this one. */
+kiln_status probe_table(const char *name, const char *data, unsigned seconds, arena *memory, unpacked_table *out,
+                        error *e);
 
 /* The key of a file: device, inode, size, times, content, and the engine's version. */
 digest probe_key(const struct stat *file, digest content);
