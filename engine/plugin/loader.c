@@ -411,17 +411,17 @@ static const char *reason_to_stay_out(plugin *p, arena *memory)
     return why ? arena_strdup(memory, why) : NULL;
 }
 
-enum { TABLE_SECONDS = 3, TABLE_TRIES = 3 };
+enum { TABLE_TRIES = 3 };
 
 /* Its table without its code. A thread of it may end the process that reads it, so there are several tries. */
-static void take_table(plugin *p, arena *memory, const char *name, const char *why)
+static void take_table(plugin *p, arena *memory, const char *name, digest key, const char *why)
 {
     error e = {0};
     unpacked_table *rows = arena_alloc(memory, sizeof *rows);
     kiln_status status = rows ? KILN_ERR_BUG : error_set(&e, KILN_ERR_NOMEM, "out of memory");
     for (int i = 0; rows && status != KILN_OK && i < TABLE_TRIES; i++) {
         e = (error){0};
-        status = probe_table(name, p->data, TABLE_SECONDS, memory, rows, &e);
+        status = probe_table(name, p->data, key, memory, rows, &e);
     }
     if (status != KILN_OK) {
         plugin_refuse(p, memory, "%s; %s", why, e.message);
@@ -441,7 +441,7 @@ static int passes_probe(plugin *p, arena *memory, const char *name, digest key)
         plugin_refuse(p, memory, "%s (as it did before; it is tried again when the file changes)", why);
         return 0;
     }
-    if (probe_plugin(name, p->data, PROBE_SECONDS, &fatal, &e) == KILN_OK) return 1;
+    if (probe_plugin(name, p->data, PROBE_SECONDS, key, &fatal, &e) == KILN_OK) return 1;
     const char *text = without_name(e.message, name);
     if (fatal) probe_remember_failed(key, text);
     plugin_refuse(p, memory, "%s", text);
@@ -458,13 +458,13 @@ void loader_load(plugin *p, arena *memory)
     snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
     const char *by = access(name, R_OK) == 0 ? name : p->path; /* the path where there is no /proc */
     const char *absent = reason_to_stay_out(p, memory);
+    digest key = probe_key(&s, p->identity);
     if (absent) {
-        take_table(p, memory, by, absent);
+        take_table(p, memory, by, key, absent);
         close(fd);
         if (p->state == PLUGIN_LOADED) keep_out(p, memory, p->table.id, NULL);
         return;
     }
-    digest key = probe_key(&s, p->identity);
     if (!probe_remembered(key)) {
         if (!passes_probe(p, memory, by, key)) {
             close(fd);

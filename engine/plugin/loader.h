@@ -32,7 +32,7 @@ typedef struct {
     const char *absent; /* why its code is not in this process, which knows its nodes all the same; NULL: it is */
     int held;           /* it is in another process of this run */
     const unpacked_table *rows; /* of an absent one */
-    const char **clash; /* sentences about names of its that others have */
+    const char **clash;         /* sentences about names of its that others have */
     size_t n_clash;
 } plugin;
 

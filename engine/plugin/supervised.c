@@ -84,6 +84,7 @@ static void tell_call(told_kind kind, int i)
 int supervised_enter(const char *node, const char *type, const char *plugin, const char *function)
 {
     if (!supervision) return 0;
+    supervised_check();
     for (int i = 0; i < CALLS_MAX; i++) {
         supervised_call *c = &supervision->calls[i];
         int state = CALL_FREE;
@@ -126,6 +127,7 @@ supervised_note *supervised_note_add(supervised_note note, const char *text)
 {
     if (!supervision) return NULL;
     size_t length = text ? strnlen(text, NOTE_TEXT_MAX) : 0, size = (sizeof note + length + 1 + 7) & ~(size_t)7;
+    supervised_check();
     pthread_mutex_lock(&writing);
     size_t at = atomic_load(&supervision->n_note);
     supervised_note *n = at <= NOTES_BYTES && size <= NOTES_BYTES - at ? (void *)(supervision->notes + at) : NULL;

@@ -2,6 +2,7 @@
 #include "plugin/supervised_line.h"
 
 #include "base/descriptors.h"
+#include "base/unfinished.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -24,6 +25,14 @@ void supervised_line_open(int fd, uint64_t mark)
     line = high >= 0 ? high : fd;
     line_mark = mark;
     if (line >= 0) descriptors_rely_on(line);
+}
+
+void supervised_check(void)
+{
+    const supervised_page *p = supervision;
+    if (line < 0 || (p->whole == line_mark && p->whole_calls == line_mark && p->whole_end == line_mark)) return;
+    unfinished_remove();
+    _exit(1);
 }
 
 /* A plugin may have made the descriptor not block. */

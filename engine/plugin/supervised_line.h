@@ -45,6 +45,8 @@ enum { TOLD_MAX = 4096 };
 
 /* The end to write to, of the process that runs; -1: nobody listens. */
 void supervised_line_open(int fd, uint64_t mark);
+/* Ends the process when what it shares with the watching one was written over: there is nothing to go on from. */
+void supervised_check(void);
 void supervised_tell(told_kind kind, const void *what, size_t size, const char *text, size_t text_size);
 
 #endif

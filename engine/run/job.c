@@ -262,8 +262,7 @@ static void say_needed(const job *j)
     for (size_t i = 0; i < catalog_plugins(j->catalog); i++) {
         const plugin_info *p = catalog_plugin(j->catalog, i);
         int needed = is_foreign(p) && registry_has_rows_of(p->id);
-        for (size_t k = 0; r->info && is_foreign(p) && k < r->w.n; k++)
-            needed |= r->info[k] && r->info[k]->plugin == p;
+        for (size_t k = 0; r->info && is_foreign(p) && k < r->w.n; k++) needed |= r->info[k] && r->info[k]->plugin == p;
         if (needed) supervised_needed(p->path, p->id);
     }
     supervised_read();

@@ -35,7 +35,12 @@ enum {
     RESTARTS_MAX = 64,
     SPARED_MAX = 16
 };
-enum { IDLE_LEAST = 3, STOPPED_SECONDS = 1, CONTINUED_MAX = 3 };
+enum {
+    IDLE_LEAST = 3,
+    FILES_TIMES = 10 /* large models are read for their keys */,
+    STOPPED_SECONDS = 1,
+    CONTINUED_MAX = 3
+};
 enum { MUCH = 128 << 10 };
 #define TICK 0.5 /* seconds */
 #define BUSY_TICK 0.01
@@ -61,8 +66,8 @@ typedef struct {
     unsigned signs[CALLS_MAX], order[CALLS_MAX];
     int named[CALLS_MAX];
     double idle, ending; /* seconds without any call, and since main() was about to return */
-    double still;        /* those of `idle` in which it computed, read and wrote nothing either */
-    uint64_t busy;       /* what it had used when that was looked at last */
+    double calm, still;  /* those of `idle` since it has read or written, and since it has computed too */
+    used_so_far used;    /* what it had used when that was looked at last */
     int cut;             /* it has closed the pipe */
     int named_idle;
     int ended_silent; /* number of the call that was ended for it, or -1 */
@@ -90,7 +95,7 @@ typedef struct {
     } blamed[RESTARTS_MAX + 1];
     size_t n_blamed;
     /* One plugin after the other, when it cannot be seen which one ends processes. */
-    uint64_t turn[TOLD_PLUGINS];
+    known_plugin *turn[TOLD_PLUGINS];
     size_t n_turn, at_turn; /* at_turn 0: without any of them; i: with turn[i - 1] alone */
     int in_turns, was_in_turns;
 } supervisor;
@@ -201,14 +206,15 @@ static void look_at_calls(supervisor *s, double seconds)
 }
 
 /* A hang where no call is: in the release of an object, in a lock that a plugin's thread holds, or in what runs at the
- * end of the process. What kiln itself does there gives signs of life. 1: it is ended. */
+ * end of the process. Who computes there has twice the time, and who reads or writes has more: kiln may be it. 1: it is
+ * ended. */
 static int look_outside_calls(supervisor *s, double seconds)
 {
     int any = 0;
     for (int i = 0; i < CALLS_MAX; i++) any |= atomic_load(&supervision->calls[i].state) == CALL_RUNS;
     const unsigned alive = atomic_load(&supervision->alive) + (unsigned)s->told.n_note;
-    if (any || alive != s->alive) s->alive = alive, s->idle = s->still = 0, s->named_idle = 0;
-    s->idle += seconds, s->still += seconds;
+    if (any || alive != s->alive) s->alive = alive, s->idle = s->calm = s->still = 0, s->named_idle = 0;
+    s->idle += seconds, s->calm += seconds, s->still += seconds;
     if (s->told.finished && (s->ending += seconds) > ENDING_SECONDS) {
         clear_line();
         print_text(stderr, "kiln: error: a plugin keeps the process from ending; it was ended after %d s\n",
@@ -219,15 +225,17 @@ static int look_outside_calls(supervisor *s, double seconds)
     if (limit > 0 && limit < IDLE_LEAST) limit = IDLE_LEAST; /* to load plugins takes that long on a busy machine */
     const double after = limit > 0 && limit < 2 * NAME_AFTER ? limit / 2 : NAME_AFTER;
     if (s->idle < after || s->told.finished) return 0;
-    const uint64_t busy = supervisor_busy(s->child);
-    if (busy != s->busy) s->busy = busy, s->still = 0;
+    const used_so_far used = supervisor_used(s->child);
+    if (used.files != s->used.files) s->calm = s->still = 0;
+    if (used.processor != s->used.processor) s->still = 0;
+    s->used = used;
     if (!s->named_idle) {
         s->named_idle = 1;
         clear_line();
         print_text(stderr, "kiln: no node has run for %.0f s; large files are read, or a plugin does not come back\n",
                    after);
     }
-    return s->hung = limit > 0 && (s->still >= limit || s->idle >= 2 * limit);
+    return s->hung = limit > 0 && (s->still >= limit || s->calm >= 2 * limit || s->idle >= FILES_TIMES * limit);
 }
 
 /* What this process needs to go on was written over, or the pipe was closed: the child is of no use any more. */
@@ -350,7 +358,7 @@ static void say_end(const supervisor *s, int wait_status, const supervised_call 
     if (crashed && c && l->culprit[0] && strncmp(l->culprit, c->plugin, PLACE_MAX) != 0)
         snprintf(whose, sizeof whose, " of plugin %s", l->culprit);
     const char *at = l->place[0] ? ", at " : "";
-    if (!s->believed) {
+    if (!s->believed || s->told.broken) {
         snprintf(text, capacity, "wrote over what the watching process shares with it%s; such a process is ended", in);
         return;
     }
@@ -361,8 +369,8 @@ static void say_end(const supervisor *s, int wait_status, const supervised_call 
             "then, and --node-timeout allows more",
             s->setting->silent_limit, in);
     else if (s->hung)
-        snprintf(text, capacity, "%s for %.0f s and was ended", s->still < s->idle ? "did not come back" : "did nothing",
-                 s->idle);
+        snprintf(text, capacity, "%s for %.0f s and was ended",
+                 s->still < s->idle ? "did not come back" : "did nothing", s->idle);
     else if (crashed && l->signal)
         snprintf(text, capacity, "crashed with %s%s%s%s%s%s", l->how, l->overflow ? " (stack overflow)" : "", in, at,
                  l->place, whose);
@@ -464,8 +472,7 @@ static int leave_out(supervisor *s, known_plugin *p, const char *text, int said)
     char why[1000];
     const char *slash = strrchr(p->what.path, '/');
     snprintf(why, sizeof why, said ? "is left out of this run: outside of its nodes it %.900s" : "%s", text);
-    if (said)
-        print_text(stderr, "kiln: error: plugin %s (%s) %s\n", p->what.id, slash ? slash + 1 : p->what.path, why);
+    if (said) print_text(stderr, "kiln: error: plugin %s (%s) %s\n", p->what.id, slash ? slash + 1 : p->what.path, why);
     p->left_out = 1;
     return note(s, (supervised_note){.kind = NOTE_LEFT_OUT, .node = p->what.file}, why) != NULL;
 }
@@ -491,6 +498,17 @@ static int leave_out_those_there(supervisor *s, const char *text, int needless)
     return 1;
 }
 
+/* Those whose own turn a process ended in. 0: there are none. */
+static int leave_out_suspects(supervisor *s, const char *text)
+{
+    int any = 0;
+    for (size_t i = 0; i < s->told.n_plugin; i++) {
+        known_plugin *p = &s->told.plugin[i];
+        if (was_there(p) && p->ended_turn) any |= leave_out(s, p, text, 1);
+    }
+    return any;
+}
+
 static known_plugin *plugin_of_id(supervisor *s, const char *id)
 {
     for (size_t i = 0; i < s->told.n_plugin; i++)
@@ -498,12 +516,15 @@ static known_plugin *plugin_of_id(supervisor *s, const char *id)
     return NULL;
 }
 
-static void begin_turns(supervisor *s)
+static void begin_turns(supervisor *s, const char *text)
 {
     s->n_turn = s->at_turn = 0, s->in_turns = s->was_in_turns = 1;
     for (size_t i = 0; i < s->told.n_plugin; i++)
-        if (was_there(&s->told.plugin[i])) s->turn[s->n_turn++] = s->told.plugin[i].what.file;
-    print_text(stderr, "kiln: now kiln's own nodes run without these plugins, and then each plugin's without the others\n");
+        if (was_there(&s->told.plugin[i])) s->turn[s->n_turn++] = &s->told.plugin[i];
+    print_text(stderr,
+               "kiln: error: outside of a node that could be blamed, the process %s; now kiln's own nodes run without "
+               "the %zu plugins that were in it, and then each plugin's without the others'\n",
+               text, s->n_turn);
 }
 
 static void next_turn(supervisor *s)
@@ -511,16 +532,17 @@ static void next_turn(supervisor *s)
     if (s->at_turn++ == s->n_turn) s->in_turns = 0;
 }
 
-/* A process ended and no node of a plugin's is to blame, for the second time: the plugins in it are. 0: there were none,
- * or no memory. */
+/* A process ended and no node of a plugin's is to blame, for the second time: the plugins in it are. 0: there were
+ * none, or no memory. */
 static int isolate(supervisor *s, const char *text)
 {
     if (!were_there(s, 0)) return 0;
     if (s->told.read && !leave_out_those_there(s, text, 1)) return 0;
     size_t n = were_there(s, 1);
+    if (!s->in_turns && s->was_in_turns && leave_out_suspects(s, text)) return 1;
     if (s->in_turns) return leave_out_those_there(s, text, 0) && (next_turn(s), 1);
     if (n < 2 || s->was_in_turns) return leave_out_those_there(s, text, 0);
-    begin_turns(s);
+    begin_turns(s, text);
     return 1;
 }
 
@@ -543,8 +565,8 @@ static int blame_plugin(supervisor *s, const char *text)
 static int blame_nobody(supervisor *s, const char *text)
 {
     int turn = s->in_turns && were_there(s, 0);
-    if (!turn) say_now(NULL, s->last.culprit, text);
     if ((turn || s->unknown || s->hung) && isolate(s, text)) return 1;
+    say_now(NULL, s->last.culprit, text);
     return s->unknown++ < UNKNOWN_MAX;
 }
 
@@ -565,10 +587,10 @@ static int judge(supervisor *s, int wait_status)
     }
     if (c && !c->foreign && again && (spare(s, c, text) || isolate(s, outside))) return 1;
     /* A thread of one plugin may have done it while a node of another ran. */
-    if (c && c->foreign && again && !s->last.crashed && !s->was_in_turns && were_there(s, 1) > 1) {
-        say_now(NULL, NULL, outside);
-        if (isolate(s, outside)) return 1;
-    }
+    if (c && c->foreign && again && (!s->last.crashed || s->last.unfit) && !s->was_in_turns && were_there(s, 1) > 1 &&
+        isolate(s, outside))
+        return 1;
+    if (c && c->foreign && s->in_turns && s->at_turn) s->turn[s->at_turn - 1]->ended_turn = 1;
     if (c && again && blame_call(s, c, text)) return 1;
     if (!c && by_plugin && again && blame_plugin(s, text)) return 1;
     if (!c && !by_plugin && again && blame_nobody(s, text)) return 1;
@@ -597,7 +619,7 @@ static int begin_page(supervisor *s)
     p->whole = p->whole_calls = p->whole_end = s->secret;
     p->attempt = s->attempt, p->alone = s->alone, p->entropy = s->entropy, p->began = s->began;
     memcpy(p->store, s->store, sizeof p->store);
-    p->holds = s->in_turns, p->held_but = s->in_turns && s->at_turn ? s->turn[s->at_turn - 1] : 0;
+    p->holds = s->in_turns, p->held_but = s->in_turns && s->at_turn ? s->turn[s->at_turn - 1]->what.file : 0;
     atomic_store(&p->takes_part, s->takes_part);
     atomic_store(&p->total, s->total);
     return 1;
@@ -606,7 +628,7 @@ static int begin_page(supervisor *s)
 static void forget_attempt(supervisor *s)
 {
     for (int i = 0; i < CALLS_MAX; i++) s->silent[i] = 0, s->named[i] = 0;
-    s->idle = s->still = s->ending = s->stopped = 0, s->named_idle = s->hung = s->cut = 0;
+    s->idle = s->calm = s->still = s->ending = s->stopped = 0, s->named_idle = s->hung = s->cut = 0;
     s->alive = 0;
     s->ended_silent = -1;
 }
@@ -640,7 +662,8 @@ static void look_back(supervisor *s)
     told_read(&s->told);
     told_close(&s->told);
     memset(l, 0, sizeof *l);
-    s->believed = is_whole(s) && !s->told.broken && calls_agree(s);
+    s->believed = is_whole(s) && (s->told.broken || calls_agree(s));
+    if (s->believed) told_take_shared(&s->told);
     told_take_said(&s->told, s->believed);
     for (int i = 0; i < CALLS_MAX; i++) copy_call(&l->call[i], s->believed ? &p->calls[i] : &s->told.call[i]);
     l->of = -1;
@@ -728,8 +751,7 @@ static int prepare(supervisor *s, sigset_t *waited)
     s->began = supervision->began;
     s->may_have_children = supervisor_adopt();
     for (unsigned i = 0; i < s->setting->n_read; i++) keep_input(s, s->setting->read[i]);
-    if (s->setting->keeps_nothing && s->setting->executes)
-        supervisor_store_make(s->store, sizeof s->store);
+    if (s->setting->keeps_nothing && s->setting->executes) supervisor_store_make(s->store, sizeof s->store);
     watched_signals(waited);
     if (!begin_page(s)) return supervised_end(), 0;
     return sigprocmask(SIG_BLOCK, waited, &s->before) == 0 || (supervised_end(), 0);

@@ -19,7 +19,10 @@ void supervisor_end_helpers(void);
 
 /* Of the files that the run has noted: name, inode, size and time of each, or that it is gone. */
 digest supervisor_files(void);
-/* A number that changes while the process computes, reads or writes. */
-uint64_t supervisor_busy(pid_t child);
+/* Numbers that change while the process computes, and while it reads or writes. */
+typedef struct {
+    uint64_t processor, files;
+} used_so_far;
+used_so_far supervisor_used(pid_t child);
 
 #endif

@@ -1,4 +1,5 @@
-/* supervisor_told.c - see supervisor_told.h. What comes is read with distrust: a plugin may have written to the pipe. */
+/* supervisor_told.c - see supervisor_told.h. What comes is read with distrust: a plugin may have written to the pipe.
+ */
 #include "run/supervisor_told.h"
 
 #include "base/memory_alloc.h"
@@ -64,6 +65,13 @@ void told_take_said(supervisor_told *t, int believed)
         at += own->size;
         if (shared) shared = supervised_next(shared);
     }
+}
+
+void told_take_shared(supervisor_told *t)
+{
+    size_t at = 0;
+    for (const supervised_note *n = supervised_next(NULL); n; at += n->size, n = supervised_next(n))
+        if (at >= t->n_note && (n->kind >= NOTE_CRASHED || !keep_bytes(t, n, n->text))) return;
 }
 
 /* ---- messages ---- */

@@ -1,5 +1,5 @@
-/* supervisor_told.h - what the watching process was told (plugin/supervised_line.h), in memory of its own: notes, running
- * calls of plugins, which plugins were loaded, and how the run ended. */
+/* supervisor_told.h - what the watching process was told (plugin/supervised_line.h), in memory of its own: notes,
+ * running calls of plugins, which plugins were loaded, and how the run ended. */
 #ifndef KILN_RUN_SUPERVISOR_TOLD_H
 #define KILN_RUN_SUPERVISOR_TOLD_H
 
@@ -12,6 +12,7 @@ typedef struct {
     int loaded; /* in the process that was watched last */
     int needed; /* the workflow uses something of it    */
     int left_out;
+    int ended_turn; /* a process ended in which no other one was */
 } known_plugin;
 
 typedef struct {
@@ -37,6 +38,8 @@ int told_open(supervisor_told *t, uint64_t mark);
 /* Reads what there is. How much that was. */
 size_t told_read(supervisor_told *t);
 void told_close(supervisor_told *t);
+/* Takes the notes that did not come through the pipe from the shared memory. */
+void told_take_shared(supervisor_told *t);
 /* What the shared memory says was reported, where it can be believed; else everything that was told was. */
 void told_take_said(supervisor_told *t, int believed);
 /* Appends a note of the watching process's own, as it stands in the shared memory. 0: no memory. */
