@@ -69,6 +69,7 @@ typedef struct {
     double calm, still;  /* those of `idle` since it has read or written, and since it has computed too */
     used_so_far used;    /* what it had used when that was looked at last */
     int cut;             /* it has closed the pipe */
+    int ended_here;      /* this process ended it, and it had not crashed before */
     int named_idle;
     int ended_silent; /* number of the call that was ended for it, or -1 */
     double stopped;   /* seconds that the child is, and this process is not */
@@ -305,6 +306,7 @@ static int wait_for_child(supervisor *s, const sigset_t *waited)
         int ends = is_stopped && look_at_stop(s, passed);
         if (!is_stopped) s->stopped = 0, look_at_calls(s, passed), ends = look_outside_calls(s, passed);
         if (ends || s->ended_silent >= 0 || is_ruined(s)) {
+            s->ended_here = !atomic_load(&supervision->crashed);
             end_child(s->child);
             while (waitpid(s->child, &status, 0) < 0 && errno == EINTR) continue;
             return status;
@@ -628,7 +630,7 @@ static int begin_page(supervisor *s)
 static void forget_attempt(supervisor *s)
 {
     for (int i = 0; i < CALLS_MAX; i++) s->silent[i] = 0, s->named[i] = 0;
-    s->idle = s->calm = s->still = s->ending = s->stopped = 0, s->named_idle = s->hung = s->cut = 0;
+    s->idle = s->calm = s->still = s->ending = s->stopped = 0, s->named_idle = s->hung = s->cut = s->ended_here = 0;
     s->alive = 0;
     s->ended_silent = -1;
 }
@@ -670,7 +672,7 @@ static void look_back(supervisor *s)
     if (!s->believed) return;
     s->takes_part = atomic_load(&p->takes_part), s->total = atomic_load(&p->total);
     l->ended_at_once = atomic_load(&p->ended_at_once), l->unwatched = atomic_load(&p->unwatched);
-    l->crashed = atomic_load(&p->crashed);
+    l->crashed = !s->ended_here && atomic_load(&p->crashed);
     if (!l->crashed) return;
     l->signal = p->signal, l->overflow = p->overflow, l->unfit = p->unfit, l->of = p->call;
     memcpy(l->how, p->how, sizeof l->how - 1);

@@ -1,7 +1,7 @@
 /* left_out.c - plugins whose threads, constructors and handlers do harm outside of every call, for test_left_out.sh.
  * LEFT_NAME is its id's last part and the type of its one node. What it does is in the variable KILN_LEFT_<name>:
- * `where way`. where: constructor, open, run or sampler (as run; it registers a sampler). Never in the process that tries
- * the plugin, which has standard output at /dev/null, unless the way's name ends in a dot. */
+ * `where way`. where: constructor, open, run or sampler (as run; it registers a sampler). Never in the process that
+ * tries the plugin, which has standard output at /dev/null, unless the way's name ends in a dot. */
 #include "kiln/plugin.h"
 #include "kiln/sampler.h"
 #include "kiln/value.h"
@@ -86,36 +86,27 @@ static void overwrites_and_ends(void)
     shared(0);
     syscall(SYS_exit_group, 0);
 }
-/* All pipes, sockets and files above the standard streams. */
-static void each_descriptor(void (*f)(int))
+/* All pipes but that of the standard streams. */
+static void each_pipe(void (*f)(int))
 {
+    struct stat s, err;
     for (int fd = 3; fd < 256; fd++)
-        if (fcntl(fd, F_GETFD) >= 0) f(fd);
+        if (fstat(fd, &s) == 0 && S_ISFIFO(s.st_mode) && fstat(2, &err) == 0 && s.st_ino != err.st_ino) f(fd);
 }
-static void write_rubbish(int fd)
-{
-    struct stat s;
-    if (fstat(fd, &s) == 0 && S_ISFIFO(s.st_mode)) write(fd, "rubbish that is long enough to be a message, or two", 51);
-}
+static void write_rubbish(int fd) { write(fd, "rubbish that is long enough to be a message, or two", 51); }
 static void fill(int fd)
 {
     static char much[4096];
-    struct stat s;
-    if (fstat(fd, &s) != 0 || !S_ISFIFO(s.st_mode)) return;
     fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
     for (int i = 0; i < 1000; i++) write(fd, much, sizeof much);
 }
-static void close_pipe(int fd)
-{
-    struct stat s;
-    if (fstat(fd, &s) == 0 && S_ISFIFO(s.st_mode)) close(fd);
-}
-static void pipe_rubbish(void) { each_descriptor(write_rubbish); }
-static void pipe_full(void) { each_descriptor(fill); }
+static void close_pipe(int fd) { close(fd); }
+static void pipe_rubbish(void) { each_pipe(write_rubbish); }
+static void pipe_full(void) { each_pipe(fill); }
 static void pipe_closed(void)
 {
     nap(40);
-    each_descriptor(close_pipe);
+    each_pipe(close_pipe);
     for (;;) nap(1000);
 }
 static void other_session(void) { setsid(); }
@@ -263,8 +254,12 @@ static kiln_status sample(const kiln_sampling *s)
     }
     return KILN_OK;
 }
-static const kiln_sampler sampler = {
-    .size = sizeof sampler, .name = "left_" NAME, .doc = "Takes each guess.", .source = "none", .evaluations = 1, .run = sample};
+static const kiln_sampler sampler = {.size = sizeof sampler,
+                                     .name = "left_" NAME,
+                                     .doc = "Takes each guess.",
+                                     .source = "none",
+                                     .evaluations = 1,
+                                     .run = sample};
 
 static kiln_status open_it(const kiln_host *host)
 {
