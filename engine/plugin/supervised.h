@@ -38,7 +38,7 @@ typedef enum {
     NOTE_ENDED,       /* reported: the node ended; detail: a run_event_kind                   */
     NOTE_FAILED,      /* the node failed with the status in detail; text: why. It is not called again */
     NOTE_ITEM,        /* reported: the call `index` of a mapped node                          */
-    NOTE_FILE,        /* the node's file number `index` has its name, text                    */
+    NOTE_FILE,        /* the node's file number `index` has its name, text; detail: supervised_file_now() */
     NOTE_NAMING,      /* file number `index` is about to be named; text: folder, detail: its inode */
     NOTE_ROW,         /* the row is finished; detail 1: failed, text: why                      */
     NOTE_LINE,        /* the row's line goes to the manifest at byte `detail`, with `index` bytes */
@@ -157,6 +157,8 @@ uint64_t supervised_name(const char *name); /* its number, never 0 */
 uint64_t supervised_function_of(uint64_t node, const char *function);
 /* Appends one; text NULL: "". NULL: it is full. */
 supervised_note *supervised_note_add(supervised_note note, const char *text);
+/* Inode, size and time of the file as one number; 0: it is not there. */
+uint64_t supervised_file_now(const char *path);
 /* What the note says has been reported. n NULL: nothing. */
 void supervised_note_said(const supervised_note *n);
 /* Of the processes before this one; NULL: none. */

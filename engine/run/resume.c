@@ -140,7 +140,7 @@ void resume_naming(batch *b, size_t node, const char *folder, uint64_t inode)
 
 atomic_uint *resume_named(batch *b, size_t node, const char *path)
 {
-    supervised_note *n = note(b, node, NOTE_FILE, b->n_file[node]++, 0, path);
+    supervised_note *n = note(b, node, NOTE_FILE, b->n_file[node]++, supervised_file_now(path), path);
     return n ? &n->said : NULL;
 }
 

@@ -695,6 +695,7 @@ static int is_request(int number) { return number == SIGINT || number == SIGTERM
 /* main() was about to return. */
 static int last_status(supervisor *s, int wait_status)
 {
+    const char *lost;
     int status = s->told.end.status, by = WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 0;
     if (status == 0 && !by) status = WEXITSTATUS(wait_status); /* a sanitizer's last word */
     if (by && s->ending < ENDING_SECONDS) {
@@ -708,6 +709,12 @@ static int last_status(supervisor *s, int wait_status)
                            "taken away; a plugin has asked to be called then (atexit()). Run it again: what was "
                            "finished is in the cache\n");
         status = RUN_FAILED;
+    } else if (!s->last.unwatched && (lost = supervisor_lost_file())) {
+        print_text(stderr,
+                   "kiln: error: %s was written, and is gone or changed since; a plugin may have done that. Run it "
+                   "again: what was finished is in the cache\n",
+                   lost);
+        if (status == 0) status = RUN_FAILED;
     }
     say_the_rest(s);
     return status == 0 && s->crashed ? RUN_FAILED : status;

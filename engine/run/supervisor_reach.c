@@ -141,6 +141,24 @@ digest supervisor_files(void)
     return all;
 }
 
+static int is_noted_again(const supervised_note *n)
+{
+    for (const supervised_note *k = supervised_next(n); k; k = supervised_next(k))
+        if (k->kind == NOTE_FILE && strcmp(k->text, n->text) == 0) return 1;
+    return 0;
+}
+
+const char *supervisor_lost_file(void)
+{
+    for (const supervised_note *n = supervised_next(NULL); n; n = supervised_next(n)) {
+        if (n->kind != NOTE_FILE || !n->detail) continue;
+        uint64_t now = supervised_file_now(n->text);
+        int is_lost = !now || (now != n->detail && now >> 32 == n->detail >> 32);
+        if (is_lost && !is_noted_again(n)) return n->text;
+    }
+    return NULL;
+}
+
 /* Two looks at the same text give the same number. */
 static uint64_t look_at(pid_t child, const char *file)
 {

@@ -82,5 +82,17 @@ for way in other_session no_memory_left openmp preloads threads terminal; do all
 all run hangs_up
 others run protects_heap '0 1 3' '' --cache cache
 others run unmaps_heap '0 1 3' '' --cache cache
+# ---- functions that are called without a process to itself
+for way in sleeps strikes ends_soon; do others names $way '1 3' "$left\|plugin org.example.Bad: outside of its nodes" --cache cache; done
+
+# ---- pictures that are taken away while it runs: that is said, and the status is not 0
+for way in removes_pictures empties_pictures; do
+    run open $way --cache cache
+    [ "$code" = 1 ] && is_kept good && grep -q 'kiln: error: .*p_00001_.png was written, and is gone or changed since; a plugin may have done that' run.txt; verdict "$way" $?
+done
+
+# ---- functions of others' names: a plugin's own are nobody else's
+gcc -std=c11 -D_GNU_SOURCE -O0 -g -w -fPIC -shared -DLEFT_NAME=Loud -DLEFT_INTERPOSES -fno-builtin -I"$KILN_ROOT/include" "$KILN_ROOT/tests/plugin/hostile/left_out.c" -o two/Loud.so -lpthread || exit 2
+all never interposes
 
 exit $status

@@ -45,6 +45,7 @@ static void aborts(void)
     nap(40);
     abort();
 }
+static void strikes(void) { *(volatile int *)8 = 1; }
 /* For ever, with what the others need. */
 static void holds_heap(void)
 {
@@ -145,14 +146,23 @@ static void terminal(void)
     if (tcgetattr(2, &t) == 0) t.c_lflag = 0, tcsetattr(2, TCSANOW, &t);
     write(2, "", 0);
 }
-static void removes_pictures(void)
+/* As soon as the picture is there, again and again. */
+static void each_picture(void (*f)(const char *))
 {
     char path[4096];
-    for (int i = 0; i < 100; i++) {
-        nap(10);
-        snprintf(path, sizeof path, "%s/p_00001_.png", getenv("KILN_LEFT_OUT") ? getenv("KILN_LEFT_OUT") : "out");
-        unlink(path);
+    for (int i = 0; i < 300; i++) {
+        nap(5);
+        snprintf(path, sizeof path, "%s/p_00001_.png", getenv("KILN_LEFT_OUT"));
+        if (access(path, F_OK) == 0) f(path);
     }
+}
+static void remove_one(const char *path) { unlink(path); }
+static void empty_one(const char *path) { truncate(path, 0); }
+static void removes_pictures(void) { each_picture(remove_one); }
+static void empties_pictures(void) { each_picture(empty_one); }
+static void makes_loop(void)
+{
+    for (;;) nap(1000);
 }
 static void *starts_many(void *a)
 {
@@ -197,7 +207,22 @@ static const struct {
             {"openmp", openmp, 0},
             {"terminal", terminal, 0},
             {"removes_pictures", removes_pictures, 1},
+            {"empties_pictures", empties_pictures, 1},
+            {"sleeps", makes_loop, 0},
+            {"strikes", strikes, 0},
             {"threads", threads, 0}};
+
+#ifdef LEFT_INTERPOSES
+/* Names of functions that everybody calls, which must stay this file's own. */
+#define EVIL KILN_EXPORT
+EVIL void *malloc(size_t n) { return (void)n, NULL; }
+EVIL void free(void *p) { (void)p; }
+EVIL ssize_t write(int fd, const void *p, size_t n) { return (void)fd, (void)p, (void)n, -1; }
+EVIL int rename(const char *a, const char *b) { return (void)a, (void)b, 0; }
+EVIL int sqlite3_open(const char *a, void **b) { return (void)a, (void)b, 1; }
+EVIL int supervisor_begin(void *a, int *b) { return (void)a, (void)b, 0; }
+EVIL uint64_t supervised_name(const char *a) { return (void)a, 1; }
+#endif
 
 static void *thread(void *run) { return ((void (*)(void))run)(), NULL; }
 
@@ -235,6 +260,19 @@ static kiln_status run(const kiln_call *c)
     c->out[0] = c->host->ref(c->in[0]);
     return KILN_OK;
 }
+typedef struct {
+    const char *text;
+} values;
+static const kiln_param param[] = {{.name = "text",
+                                    .type = KILN_P_STRING,
+                                    .offset = offsetof(values, text),
+                                    .def_str = "",
+                                    .doc = "A text that may name files."}};
+static void names_files(const void *params, const kiln_file_names *to)
+{
+    (void)params, (void)to;
+    at("names");
+}
 static const kiln_node node = {.size = sizeof node,
                                .flags = KILN_NODE_PURE,
                                .devices = KILN_CPU,
@@ -243,7 +281,10 @@ static const kiln_node node = {.size = sizeof node,
                                .doc = "Hands its picture on.",
                                KILN_ARRAY(in, in),
                                KILN_ARRAY(out, out),
-                               .run = run};
+                               KILN_ARRAY(param, param),
+                               .params_size = sizeof(values),
+                               .run = run,
+                               .names_files = names_files};
 
 static kiln_status sample(const kiln_sampling *s)
 {
