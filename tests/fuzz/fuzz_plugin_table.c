@@ -1,9 +1,10 @@
 /* fuzz_plugin_table.c - any bytes as a plugin's table. libFuzzer; `make fuzz`.
  *
  * An even first byte: what follows is a packed table (plugin/table_pack.h), as a process that a plugin has ruined may
- * send it. An odd one: a table is built whose sizes, strides, counts, flags, NULLs and texts the bytes choose, in memory
- * that is just as large as it says, and is read as the loader does. What is refused has a sentence. What is taken is
- * described to the end, fills its structs with its defaults, and comes through packing and unpacking as it was.
+ * send it. An odd one: a table is built whose sizes, strides, counts, flags, NULLs and texts the bytes choose, in
+ * memory that is just as large as it says, and is read as the loader does. What is refused has a sentence. What is
+ * taken is described to the end, fills its structs with its defaults, and comes through packing and unpacking as it
+ * was.
  */
 #include "base/memory_alloc.h"
 #include "param/param_text.h"
@@ -32,11 +33,8 @@ static size_t ports_length(const kiln_port *port, uint32_t n)
 static void fill_defaults(const kiln_param *param, uint32_t n, uint32_t stride, size_t struct_size)
 {
     kiln_ctx c = {0};
-    const kiln_param_table rows = {.size = sizeof rows,
-                                   .param = param,
-                                   .n_param = n,
-                                   .param_stride = stride,
-                                   .params_size = struct_size};
+    const kiln_param_table rows = {
+        .size = sizeof rows, .param = param, .n_param = n, .param_stride = stride, .params_size = struct_size};
     void *at = struct_size && struct_size < 1 << 20 ? calloc(1, struct_size) : NULL;
     if (at) MUST(params_api.fill(&c, &rows, NULL, at) == KILN_OK || c.failure.message[0]);
     free(at);
@@ -47,7 +45,8 @@ static void describe_node(const kiln_node *n)
 {
     MUST(n->size == sizeof *n && n->in_stride == sizeof(kiln_port) && n->param_stride == sizeof(kiln_param));
     MUST(length(n->type) && length(n->doc) && (n->run || n->expand));
-    MUST(ports_length(n->in, n->n_in) + ports_length(n->out, n->n_out) + length(n->title) + length(n->category) < SIZE_MAX);
+    MUST(ports_length(n->in, n->n_in) + ports_length(n->out, n->n_out) + length(n->title) + length(n->category) <
+         SIZE_MAX);
     for (uint32_t i = 0; i < n->n_param; i++) {
         str text = {0};
         const kiln_param *p = &n->param[i];
@@ -126,7 +125,8 @@ static void *block(source *s, size_t n)
 
 static const char *text(source *s)
 {
-    static const char *const usual[] = {"a", "b", "image", "IMAGE", "*", "*T", "A line of help.", "org.example.x", "1.0.0", "sampler"};
+    static const char *const usual[] = {
+        "a", "b", "image", "IMAGE", "*", "*T", "A line of help.", "org.example.x", "1.0.0", "sampler"};
     uint32_t way = byte(s);
     if (way == 0) return NULL;
     if (way < 200) return usual[way % (sizeof usual / sizeof *usual)];
@@ -147,7 +147,10 @@ static double number(source *s)
 static uint32_t size_of(source *s, size_t own)
 {
     uint32_t way = byte(s);
-    return way < 240 ? (uint32_t)own : way < 248 ? (uint32_t)own + 8 * (way - 239) : way < 252 ? (uint32_t)own - 8 : word(s);
+    return way < 240   ? (uint32_t)own
+           : way < 248 ? (uint32_t)own + 8 * (way - 239)
+           : way < 252 ? (uint32_t)own - 8
+                       : word(s);
 }
 
 /* n rows of `stride` bytes; each row is written as far as both the stride and the struct go. */
@@ -168,19 +171,34 @@ static void *rows(source *s, uint32_t *n, uint32_t *stride, size_t size, void (*
 
 static void fill_port(source *s, void *row)
 {
-    const kiln_port p = {.name = text(s), .doc = text(s), .type = text(s), .flags = byte(s) % 9, .dtypes = byte(s) % 3 * 2, .rank_min = byte(s) % 4, .rank_max = byte(s) % 9};
+    const kiln_port p = {.name = text(s),
+                         .doc = text(s),
+                         .type = text(s),
+                         .flags = byte(s) % 9,
+                         .dtypes = byte(s) % 3 * 2,
+                         .rank_min = byte(s) % 4,
+                         .rank_max = byte(s) % 9};
     memcpy(row, &p, sizeof p);
 }
 
 static void fill_param(source *s, void *row)
 {
-    kiln_param p = {.name = text(s), .doc = text(s), .type = byte(s) % 10, .flags = byte(s) % 4, .offset = byte(s) % 8 * 8, .def = number(s), .min = number(s), .max = number(s), .step = number(s)};
+    kiln_param p = {.name = text(s),
+                    .doc = text(s),
+                    .type = byte(s) % 10,
+                    .flags = byte(s) % 4,
+                    .offset = byte(s) % 8 * 8,
+                    .def = number(s),
+                    .min = number(s),
+                    .max = number(s),
+                    .step = number(s)};
     p.def_str = text(s), p.from = text(s);
     uint32_t n = byte(s) % 5;
     if (p.type == KILN_P_ENUM && n) {
         p.choice_stride = size_of(s, sizeof(kiln_choice));
         kiln_choice *c = p.choice_stride == sizeof *c ? block(s, n * sizeof *c) : NULL;
-        for (uint32_t i = 0; c && i + 1 < n; i++) c[i] = (kiln_choice){.name = text(s), .doc = text(s), .value = (int32_t)byte(s) - 128};
+        for (uint32_t i = 0; c && i + 1 < n; i++)
+            c[i] = (kiln_choice){.name = text(s), .doc = text(s), .value = (int32_t)byte(s) - 128};
         p.choice = c;
     }
     memcpy(row, &p, sizeof p);
@@ -202,7 +220,8 @@ static const void *sized(source *s, const void *whole, size_t own)
 
 static const kiln_node *make_node(source *s)
 {
-    kiln_node n = {.size = size_of(s, sizeof n), .type = text(s), .title = text(s), .category = text(s), .doc = text(s)};
+    kiln_node n = {
+        .size = size_of(s, sizeof n), .type = text(s), .title = text(s), .category = text(s), .doc = text(s)};
     uint32_t functions = byte(s);
     n.flags = byte(s) % 128, n.devices = byte(s) % 4, n.revision = byte(s) % 3;
     n.in = rows(s, &n.n_in, &n.in_stride, sizeof(kiln_port), fill_port);
