@@ -759,6 +759,7 @@ static int prepare(supervisor *s, sigset_t *waited)
     s->entropy |= 1, s->secret |= UINT64_C(1) << 63;
     s->began = supervision->began;
     s->may_have_children = supervisor_adopt();
+    supervisor_terminal_keep();
     for (unsigned i = 0; i < s->setting->n_read; i++) keep_input(s, s->setting->read[i]);
     if (s->setting->keeps_nothing && s->setting->executes) supervisor_store_make(s->store, sizeof s->store);
     watched_signals(waited);
@@ -790,6 +791,7 @@ int supervisor_begin(const supervisor_setting *setting, int *status)
         }
         int ended = wait_for_child(&s, &waited);
         if (s.may_have_children) supervisor_end_helpers();
+        supervisor_terminal_put_back();
         again = after_child(&s, ended, status);
     } while (again);
     supervisor_store_remove();

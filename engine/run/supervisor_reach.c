@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -72,6 +73,28 @@ void supervisor_hide(pid_t watcher)
 #else
 void supervisor_hide(pid_t watcher) { (void)watcher; }
 #endif
+
+/* ---- the terminal ---- */
+
+static struct termios terminal;
+static int has_terminal;
+
+void supervisor_terminal_keep(void) { has_terminal = tcgetattr(STDERR_FILENO, &terminal) == 0; }
+
+void supervisor_terminal_put_back(void)
+{
+    struct termios now;
+    sigset_t writing, before;
+    if (!has_terminal || tcgetattr(STDERR_FILENO, &now) != 0) return;
+    if (now.c_iflag == terminal.c_iflag && now.c_oflag == terminal.c_oflag && now.c_lflag == terminal.c_lflag &&
+        now.c_cflag == terminal.c_cflag)
+        return;
+    sigemptyset(&writing), sigaddset(&writing, SIGTTOU); /* this process may be in the background */
+    sigprocmask(SIG_BLOCK, &writing, &before);
+    if (tcsetattr(STDERR_FILENO, TCSANOW, &terminal) == 0)
+        print_text(stderr, "kiln: warning: a plugin changed the modes of the terminal; they were put back\n");
+    sigprocmask(SIG_SETMASK, &before, NULL);
+}
 
 /* ---- processes that are left ---- */
 

@@ -11,6 +11,10 @@
  * group, fail with EPERM, here and in its children. Nothing where the kernel has no seccomp filters. */
 void supervisor_hide(pid_t watcher);
 
+/* The modes of the terminal that messages go to, before and after a process of the run. */
+void supervisor_terminal_keep(void);
+void supervisor_terminal_put_back(void);
+
 /* In the watching process: what its child's children leave behind becomes its own. 0: it had children already, so that
  * nobody could tell whose they are. */
 int supervisor_adopt(void);

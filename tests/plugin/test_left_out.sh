@@ -78,10 +78,18 @@ others run pipe_full '0 1 3' '' --cache cache
 others open pipe_closed '1 3' "Bad" --cache cache
 
 # ---- the process and its memory
-for way in other_session no_memory_left openmp preloads threads terminal; do all open $way; all run $way; done
+for way in other_session no_memory_left openmp preloads threads; do all open $way; all run $way; done
 all run hangs_up
 others run protects_heap '0 1 3' '' --cache cache
 others run unmaps_heap '0 1 3' '' --cache cache
+if command -v script >/dev/null; then
+    rm -rf out
+    KILN_LEFT_Bad="run terminal" timeout -k 1 60 script -qec "stty sane; '$kiln' run w.yaml --plugins two --out out --no-cache; echo code \$?; stty -a" typed.txt >run.txt 2>&1 </dev/null
+    grep -q 'code 0' run.txt && grep -q ' icanon' run.txt && grep -q ' echo ' run.txt && grep -q 'a plugin changed the modes of the terminal; they were put back' run.txt; verdict run_terminal $?
+else
+    echo "skip run_terminal: no script(1) makes a terminal"
+fi
+
 # ---- functions that are called without a process to itself
 for way in sleeps strikes ends_soon; do others names $way '1 3' "$left\|plugin org.example.Bad: outside of its nodes" --cache cache; done
 

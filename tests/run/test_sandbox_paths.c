@@ -1,6 +1,8 @@
-/* test_sandbox_paths.c - what a run in a sandbox may touch: a GPU's devices where it may compute on one, and only then. */
+/* test_sandbox_paths.c - what a run in a sandbox may touch: a GPU's devices where it may compute on one, and only then.
+ */
 #include "run/sandbox_paths.h"
 
+#include "base/file.h"
 #include "harness.h"
 
 #include <stdlib.h>
@@ -46,11 +48,13 @@ static void test_gpu_has_its_devices(void)
 static void test_processor_has_none(void)
 {
     sandbox_list l = paths(0);
-    for (size_t i = 0; i < l.n; i++) CHECK(!strstr(l.item[i].path, "nvidia") && strcmp(l.item[i].path, "/dev/dri") != 0);
+    for (size_t i = 0; i < l.n; i++)
+        CHECK(!strstr(l.item[i].path, "nvidia") && strcmp(l.item[i].path, "/dev/dri") != 0);
     CHECK(getenv("CUDA_CACHE_PATH") == NULL);
     CHECK_EQ(allowed(&l, "/dev/null"), 2);
     CHECK_EQ(allowed(&l, "/dev/shm"), 0);
     sandbox_list_free(&l);
+    folder_remove(getenv("HOME"));
 }
 
 int main(int argc, char **argv)
