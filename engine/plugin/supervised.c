@@ -156,12 +156,16 @@ const supervised_note *supervised_next(const supervised_note *n)
 }
 
 /* Who replaces a file by another of its name gives it a new inode, so a number of its own tells that apart. */
+uint64_t supervised_file_of(const struct stat *s)
+{
+    uint64_t size = (uint64_t)s->st_size; /* times are not used: some file systems round them later */
+    return (s->st_ino & UINT32_MAX) << 32 | (uint32_t)digest_of(&size, sizeof size).lo | 1;
+}
+
 uint64_t supervised_file_now(const char *path)
 {
     struct stat s;
-    if (stat(path, &s) != 0) return 0;
-    uint64_t what[] = {(uint64_t)s.st_size, (uint64_t)s.st_mtim.tv_sec, (uint64_t)s.st_mtim.tv_nsec};
-    return (s.st_ino & UINT32_MAX) << 32 | (uint32_t)digest_of(what, sizeof what).lo | 1;
+    return stat(path, &s) == 0 ? supervised_file_of(&s) : 0;
 }
 
 /* By kind, row, node and index: what was noted before this process began. */

@@ -16,6 +16,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 
 enum { CALLS_MAX = 64, PLACE_MAX = 200 };
 
@@ -157,8 +158,9 @@ uint64_t supervised_name(const char *name); /* its number, never 0 */
 uint64_t supervised_function_of(uint64_t node, const char *function);
 /* Appends one; text NULL: "". NULL: it is full. */
 supervised_note *supervised_note_add(supervised_note note, const char *text);
-/* Inode, size and time of the file as one number; 0: it is not there. */
+/* Inode and size of the file as one number; 0: it is not there. */
 uint64_t supervised_file_now(const char *path);
+uint64_t supervised_file_of(const struct stat *file);
 /* What the note says has been reported. n NULL: nothing. */
 void supervised_note_said(const supervised_note *n);
 /* Of the processes before this one; NULL: none. */

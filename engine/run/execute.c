@@ -36,9 +36,9 @@ static void env_preview(void *self, size_t node, const uint8_t *rgb, uint32_t wi
     if (is_told(x, node)) report_preview(x->machine->report, node, rgb, width, height);
 }
 
-static void env_naming(void *self, size_t node, const char *folder, uint64_t inode)
+static void env_naming(void *self, size_t node, const char *folder, const struct stat *file)
 {
-    resume_naming(((execution *)self)->batch, node, folder, inode);
+    resume_naming(((execution *)self)->batch, node, folder, file);
 }
 
 static void env_file(void *self, size_t node, const char *path)

@@ -133,14 +133,20 @@ const char *resume_next_file(batch *b, size_t node, atomic_uint **said)
     return n ? name_of_inode(b, n->text, n->detail) : NULL;
 }
 
-void resume_naming(batch *b, size_t node, const char *folder, uint64_t inode)
+/* What the file was before it had a name by which a plugin could reach it. */
+static _Thread_local uint64_t about_to_be_named;
+
+void resume_naming(batch *b, size_t node, const char *folder, const struct stat *file)
 {
-    note(b, node, NOTE_NAMING, b->n_file[node], inode, folder);
+    about_to_be_named = supervised_file_of(file);
+    note(b, node, NOTE_NAMING, b->n_file[node], file->st_ino, folder);
 }
 
 atomic_uint *resume_named(batch *b, size_t node, const char *path)
 {
-    supervised_note *n = note(b, node, NOTE_FILE, b->n_file[node]++, supervised_file_now(path), path);
+    uint64_t file = about_to_be_named ? about_to_be_named : supervised_file_now(path);
+    supervised_note *n = note(b, node, NOTE_FILE, b->n_file[node]++, file, path);
+    about_to_be_named = 0;
     return n ? &n->said : NULL;
 }
 

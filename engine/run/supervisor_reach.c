@@ -174,9 +174,9 @@ static int is_noted_again(const supervised_note *n)
 const char *supervisor_lost_file(void)
 {
     for (const supervised_note *n = supervised_next(NULL); n; n = supervised_next(n)) {
-        if (n->kind != NOTE_FILE || !n->detail) continue;
+        if (n->kind != NOTE_FILE) continue;
         uint64_t now = supervised_file_now(n->text);
-        int is_lost = !now || (now != n->detail && now >> 32 == n->detail >> 32);
+        int is_lost = !now || (n->detail && now != n->detail && now >> 32 == n->detail >> 32);
         if (is_lost && !is_noted_again(n)) return n->text;
     }
     return NULL;

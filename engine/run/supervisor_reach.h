@@ -23,7 +23,7 @@ void supervisor_end_helpers(void);
 
 /* Of the files that the run has noted: name, inode, size and time of each, or that it is gone. */
 digest supervisor_files(void);
-/* A file that the run has written and that is gone, or was written over since; NULL: there is none. */
+/* A file that the run has written and that is gone or has another length since; NULL: there is none. */
 const char *supervisor_lost_file(void);
 /* Numbers that change while the process computes, and while it reads or writes. */
 typedef struct {

@@ -60,6 +60,18 @@ others constructor ends_soon '1 3' 'Bad.so is not loaded: it ended the process w
 grep -q "$fails.*is not loaded: it ended the process" run.txt; verdict its_nodes_are_known $?
 others run ends '1 3' "Bad" --cache cache
 
+# ---- a sampler of such a plugin's: its name is known, so that the workflow has no fault
+cp w.yaml plain.yaml
+cat >>w.yaml <<'Y'
+  select: {class_type: KSamplerSelect, inputs: {sampler_name: left_Bad}}
+  show: {class_type: PreviewAny, inputs: {source: [select, 0]}}
+Y
+export KILN_LEFT_SAMPLER=1 XDG_CACHE_HOME="$work/xdg2" # where a table that names the sampler is kept
+others constructor ends '3' '] show (PreviewAny)' --cache cache
+unset KILN_LEFT_SAMPLER
+XDG_CACHE_HOME="$work/xdg"
+mv plain.yaml w.yaml
+
 # ---- what hangs where no call is
 others constructor holds_heap '0 1 3' '' --cache cache
 others open loops '1 3' "Bad.so is not loaded: it gave no sign of life for 3 s in its open()" --cache cache

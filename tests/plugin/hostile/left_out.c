@@ -150,7 +150,7 @@ static void terminal(void)
 static void each_picture(void (*f)(const char *))
 {
     char path[4096];
-    for (int i = 0; i < 300; i++) {
+    for (int i = 0; i < 10000; i++) {
         nap(5);
         snprintf(path, sizeof path, "%s/p_00001_.png", getenv("KILN_LEFT_OUT"));
         if (access(path, F_OK) == 0) f(path);
