@@ -70,16 +70,16 @@ void supervised_place(uint64_t row, digest key)
 
 static void copy(char to[PLACE_MAX], const char *from) { snprintf(to, PLACE_MAX, "%s", from ? from : ""); }
 
-static void tell_call(told_kind kind, int i)
+static void tell_call(message_kind kind, int i)
 {
     const supervised_call *c = &supervision->calls[i];
-    told_call told = {
+    message_call sent = {
         .slot = (uint32_t)i, .order = c->order, .thread = c->thread, .row = c->row, .node = c->node, .key = c->key};
-    if (kind == TOLD_ENTER) {
-        memcpy(told.function, c->function, sizeof told.function);
-        copy(told.name, c->name), copy(told.type, c->type), copy(told.plugin, c->plugin);
+    if (kind == MESSAGE_ENTER) {
+        memcpy(sent.function, c->function, sizeof sent.function);
+        copy(sent.name, c->name), copy(sent.type, c->type), copy(sent.plugin, c->plugin);
     }
-    supervised_tell(kind, &told, kind == TOLD_ENTER ? sizeof told : offsetof(told_call, function), NULL, 0);
+    supervised_send(kind, &sent, kind == MESSAGE_ENTER ? sizeof sent : offsetof(message_call, function), NULL, 0);
 }
 
 int supervised_enter(const char *node, const char *type, const char *plugin, const char *function)
@@ -97,7 +97,7 @@ int supervised_enter(const char *node, const char *type, const char *plugin, con
         c->foreign = !type[0] || process_state_is_watched(plugin);
         copy(c->name, node), copy(c->type, type), copy(c->plugin, plugin);
         snprintf(c->function, sizeof c->function, "%s", function);
-        if (c->foreign) tell_call(TOLD_ENTER, i);
+        if (c->foreign) tell_call(MESSAGE_ENTER, i);
         atomic_store(&c->state, CALL_RUNS);
         return i + 1;
     }
@@ -107,7 +107,7 @@ int supervised_enter(const char *node, const char *type, const char *plugin, con
 void supervised_leave(int call)
 {
     if (!call || !supervision) return;
-    if (supervision->calls[call - 1].foreign) tell_call(TOLD_LEAVE, call - 1);
+    if (supervision->calls[call - 1].foreign) tell_call(MESSAGE_LEAVE, call - 1);
     atomic_store(&supervision->calls[call - 1].state, CALL_FREE);
 }
 
@@ -139,7 +139,7 @@ supervised_note *supervised_note_add(supervised_note note, const char *text)
         n->text[length] = '\0';
         atomic_store(&supervision->n_note, at + size);
         note.said = 0;
-        supervised_tell(TOLD_NOTE, &note, sizeof note, text, length);
+        supervised_send(MESSAGE_NOTE, &note, sizeof note, text, length);
     }
     pthread_mutex_unlock(&writing);
     return n;
@@ -260,7 +260,7 @@ const char *supervised_left_out(const char *path, int *held)
     if (!supervision) return NULL;
     uint64_t file = supervised_name(path);
     const supervised_note *n = supervised_find(NOTE_LEFT_OUT, 0, file, 0);
-    *held = !n && supervision->holds && file != supervision->held_but;
+    *held = !n && supervision->holds && file != supervision->exempt;
     return n ? n->text : *held ? "is held back in this process" : NULL;
 }
 
@@ -292,21 +292,21 @@ void supervised_forget_absent(void) { n_absent = 0; }
 
 void supervised_end_held(void)
 {
-    supervised_tell(TOLD_HELD, NULL, 0, NULL, 0);
+    supervised_send(MESSAGE_HELD, NULL, 0, NULL, 0);
     _exit(0);
 }
 
-static void tell_plugin(told_kind kind, const char *path, const char *id)
+static void tell_plugin(message_kind kind, const char *path, const char *id)
 {
-    told_plugin told = {.file = supervised_name(path)};
-    copy(told.id, id);
-    snprintf(told.path, sizeof told.path, "%s", path);
-    if (supervision) supervised_tell(kind, &told, sizeof told, NULL, 0);
+    message_plugin sent = {.file = supervised_name(path)};
+    copy(sent.id, id);
+    snprintf(sent.path, sizeof sent.path, "%s", path);
+    if (supervision) supervised_send(kind, &sent, sizeof sent, NULL, 0);
 }
 
-void supervised_loaded(const char *path, const char *id) { tell_plugin(TOLD_PLUGIN, path, id); }
-void supervised_needed(const char *path, const char *id) { tell_plugin(TOLD_NEEDED, path, id); }
-void supervised_read(void) { supervised_tell(TOLD_READ, NULL, 0, NULL, 0); }
+void supervised_loaded(const char *path, const char *id) { tell_plugin(MESSAGE_PLUGIN, path, id); }
+void supervised_needed(const char *path, const char *id) { tell_plugin(MESSAGE_NEEDED, path, id); }
+void supervised_read(void) { supervised_send(MESSAGE_READ, NULL, 0, NULL, 0); }
 
 /* ---- plugins ---- */
 

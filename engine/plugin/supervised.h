@@ -66,13 +66,13 @@ enum { NOTES_BYTES = 64 << 20, NOTE_TEXT_MAX = 3900, ENDED_KINDS = 16 };
 typedef struct {
     uint64_t whole; /* the run's own number, here and below; another one: it was overwritten */
     /* ---- from the watching process ---- */
-    uint32_t attempt;  /* 0: the first */
-    int alone;         /* one node at a time, so that it is seen which one ends the process */
-    uint64_t entropy;  /* what `random` seeds are drawn from in every attempt */
-    double began;      /* clock_seconds() of the first attempt */
-    char store[512];   /* folder for results where nothing is to be kept; "" : there is none */
-    int holds;         /* of the plugins that are not kiln's own, this process loads one at most: */
-    uint64_t held_but; /* the one whose file has this number; 0: none. The others' nodes wait     */
+    uint32_t attempt; /* 0: the first */
+    int alone;        /* one node at a time, so that it is seen which one ends the process */
+    uint64_t entropy; /* what `random` seeds are drawn from in every attempt */
+    double began;     /* clock_seconds() of the first attempt */
+    char store[512];  /* folder for results where nothing is to be kept; "" : there is none */
+    int holds;        /* of the plugins that are not kiln's own, this process loads one at most: */
+    uint64_t exempt;  /* the one whose file has this number; 0: none. The others' nodes wait     */
     /* ---- from the run ---- */
     atomic_int ended_at_once; /* a second Ctrl-C, or the like                             */
     atomic_int asked;         /* how many signals have asked it to stop                   */

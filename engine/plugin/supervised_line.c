@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-_Static_assert(TOLD_MAX <= PIPE_BUF, "a message is one write");
+_Static_assert(MESSAGE_MAX <= PIPE_BUF, "a message is one write");
 
 static int line = -1;
 static uint64_t line_mark;
@@ -42,10 +42,10 @@ static int wait_for_room(void)
     return errno == EINTR || (errno == EAGAIN && poll(&p, 1, -1) >= 0);
 }
 
-void supervised_tell(told_kind kind, const void *what, size_t size, const char *text, size_t text_size)
+void supervised_send(message_kind kind, const void *what, size_t size, const char *text, size_t text_size)
 {
-    char message[TOLD_MAX];
-    told_head head = {.mark = line_mark, .kind = (uint32_t)kind, .size = (uint32_t)(sizeof head + size + text_size)};
+    char message[MESSAGE_MAX];
+    message_head head = {.mark = line_mark, .kind = (uint32_t)kind, .size = (uint32_t)(sizeof head + size + text_size)};
     if (line < 0) return;
     assert(head.size <= sizeof message);
     memcpy(message, &head, sizeof head);

@@ -11,7 +11,7 @@
 #include "plugin/supervised.h"
 #include "run/supervisor_reach.h"
 #include "run/supervisor_store.h"
-#include "run/supervisor_told.h"
+#include "run/supervisor_messages.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -82,7 +82,7 @@ typedef struct {
     uint64_t entropy, secret;
     char store[512];
     size_t total;
-    supervisor_told told; /* what the child said through the pipe */
+    supervisor_messages messages; /* what the child said through the pipe */
     last_words last;
     int believed; /* the shared memory of the child that has ended was as kiln wrote it */
     struct {
@@ -96,7 +96,7 @@ typedef struct {
     } blamed[RESTARTS_MAX + 1];
     size_t n_blamed;
     /* One plugin after the other, when it cannot be seen which one ends processes. */
-    known_plugin *turn[TOLD_PLUGINS];
+    known_plugin *turn[MESSAGE_PLUGINS];
     size_t n_turn, at_turn; /* at_turn 0: without any of them; i: with turn[i - 1] alone */
     int in_turns, was_in_turns;
 } supervisor;
@@ -124,7 +124,7 @@ static void become_child(supervisor *s, pid_t parent, int line)
     if (getppid() != parent) _exit(RUN_FAILED);
     sigprocmask(SIG_SETMASK, &s->before, NULL);
     if (s->input >= 0) lseek(s->input, 0, SEEK_SET);
-    told_close(&s->told);
+    messages_close(&s->messages);
     supervised_line_open(line, s->secret);
     supervisor_hide(parent);
     crash_report_watched();
@@ -136,8 +136,8 @@ void supervisor_finished(int status)
 {
     if (!supervision) return;
     process_state_last_output();
-    const told_end end = {.status = status, .files = supervisor_files()};
-    supervised_tell(TOLD_END, &end, sizeof end, NULL, 0);
+    const message_end end = {.status = status, .files = supervisor_files()};
+    supervised_send(MESSAGE_END, &end, sizeof end, NULL, 0);
 }
 
 /* ---- while it runs ---- */
@@ -213,10 +213,10 @@ static int look_outside_calls(supervisor *s, double seconds)
 {
     int any = 0;
     for (int i = 0; i < CALLS_MAX; i++) any |= atomic_load(&supervision->calls[i].state) == CALL_RUNS;
-    const unsigned alive = atomic_load(&supervision->alive) + (unsigned)s->told.n_note;
+    const unsigned alive = atomic_load(&supervision->alive) + (unsigned)s->messages.n_note;
     if (any || alive != s->alive) s->alive = alive, s->idle = s->calm = s->still = 0, s->named_idle = 0;
     s->idle += seconds, s->calm += seconds, s->still += seconds;
-    if (s->told.finished && (s->ending += seconds) > ENDING_SECONDS) {
+    if (s->messages.finished && (s->ending += seconds) > ENDING_SECONDS) {
         clear_line();
         print_text(stderr, "kiln: error: a plugin keeps the process from ending; it was ended after %d s\n",
                    ENDING_SECONDS);
@@ -225,7 +225,7 @@ static int look_outside_calls(supervisor *s, double seconds)
     double limit = s->setting->silent_limit;
     if (limit > 0 && limit < IDLE_LEAST) limit = IDLE_LEAST; /* to load plugins takes that long on a busy machine */
     const double after = limit > 0 && limit < 2 * NAME_AFTER ? limit / 2 : NAME_AFTER;
-    if (s->idle < after || s->told.finished) return 0;
+    if (s->idle < after || s->messages.finished) return 0;
     const used_so_far used = supervisor_used(s->child);
     if (used.files != s->used.files) s->calm = s->still = 0;
     if (used.processor != s->used.processor) s->still = 0;
@@ -243,8 +243,8 @@ static int look_outside_calls(supervisor *s, double seconds)
 static int is_ruined(supervisor *s)
 {
     siginfo_t info = {0};
-    if (!is_whole(s) || s->told.broken) return 1;
-    if (!s->told.closed) return 0;
+    if (!is_whole(s) || s->messages.broken) return 1;
+    if (!s->messages.closed) return 0;
     nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL); /* it closes the pipe when it ends, too */
     return s->cut = waitid(P_PID, (id_t)s->child, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == 0;
 }
@@ -289,7 +289,7 @@ static int wait_for_child(supervisor *s, const sigset_t *waited)
 {
     int status = 0;
     double last = clock_seconds();
-    int much = 0; /* it has told so much that the pipe may soon be full */
+    int much = 0; /* it has sent so much that the pipe may soon be full */
     for (;;) {
         siginfo_t info = {0}, state = {0};
         struct timespec tick = {.tv_nsec = (long)((much ? BUSY_TICK : TICK) * 1e9)};
@@ -301,7 +301,7 @@ static int wait_for_child(supervisor *s, const sigset_t *waited)
         double now = clock_seconds(), passed = now - last;
         last = now;
         if (passed > 2 * TICK) passed = 2 * TICK; /* this process may have been stopped itself */
-        much = told_read(&s->told) > MUCH;
+        much = messages_read(&s->messages) > MUCH;
         int is_stopped = waitid(P_PID, (id_t)s->child, &state, WSTOPPED | WNOHANG | WNOWAIT) == 0 && state.si_pid;
         int ends = is_stopped && look_at_stop(s, passed);
         if (!is_stopped) s->stopped = 0, look_at_calls(s, passed), ends = look_outside_calls(s, passed);
@@ -360,7 +360,7 @@ static void say_end(const supervisor *s, int wait_status, const supervised_call 
     if (crashed && c && l->culprit[0] && strncmp(l->culprit, c->plugin, PLACE_MAX) != 0)
         snprintf(whose, sizeof whose, " of plugin %s", l->culprit);
     const char *at = l->place[0] ? ", at " : "";
-    if (!s->believed || s->told.broken) {
+    if (!s->believed || s->messages.broken) {
         snprintf(text, capacity, "wrote over what the watching process shares with it%s; such a process is ended", in);
         return;
     }
@@ -407,7 +407,7 @@ static unsigned crashes_of(uint64_t type)
 static const supervised_note *note(supervisor *s, supervised_note n, const char *text)
 {
     const supervised_note *kept = supervised_note_add(n, text);
-    return kept && told_keep(&s->told, kept) ? kept : NULL;
+    return kept && messages_keep(&s->messages, kept) ? kept : NULL;
 }
 
 /* Notes that this call is not to be made again. 0: there is no room. */
@@ -484,16 +484,17 @@ static int was_there(const known_plugin *p) { return p->loaded && !p->left_out; 
 static size_t were_there(const supervisor *s, int needed)
 {
     size_t n = 0;
-    for (size_t i = 0; i < s->told.n_plugin; i++)
-        n += (size_t)(was_there(&s->told.plugin[i]) && (!needed || !s->told.read || s->told.plugin[i].needed));
+    for (size_t i = 0; i < s->messages.n_plugin; i++)
+        n += (size_t)(was_there(&s->messages.plugin[i]) &&
+                      (!needed || !s->messages.read || s->messages.plugin[i].needed));
     return n;
 }
 
 /* Leaves out the plugins that were in the process. needless: those alone that the workflow does not need. */
 static int leave_out_those_there(supervisor *s, const char *text, int needless)
 {
-    for (size_t i = 0; i < s->told.n_plugin; i++) {
-        known_plugin *p = &s->told.plugin[i];
+    for (size_t i = 0; i < s->messages.n_plugin; i++) {
+        known_plugin *p = &s->messages.plugin[i];
         if (!was_there(p) || (needless && p->needed)) continue;
         if (!leave_out(s, p, needless ? "is left out of this run, which does not need it" : text, !needless)) return 0;
     }
@@ -504,8 +505,8 @@ static int leave_out_those_there(supervisor *s, const char *text, int needless)
 static int leave_out_suspects(supervisor *s, const char *text)
 {
     int any = 0;
-    for (size_t i = 0; i < s->told.n_plugin; i++) {
-        known_plugin *p = &s->told.plugin[i];
+    for (size_t i = 0; i < s->messages.n_plugin; i++) {
+        known_plugin *p = &s->messages.plugin[i];
         if (was_there(p) && p->ended_turn) any |= leave_out(s, p, text, 1);
     }
     return any;
@@ -513,16 +514,16 @@ static int leave_out_suspects(supervisor *s, const char *text)
 
 static known_plugin *plugin_of_id(supervisor *s, const char *id)
 {
-    for (size_t i = 0; i < s->told.n_plugin; i++)
-        if (strncmp(s->told.plugin[i].what.id, id, PLACE_MAX) == 0) return &s->told.plugin[i];
+    for (size_t i = 0; i < s->messages.n_plugin; i++)
+        if (strncmp(s->messages.plugin[i].what.id, id, PLACE_MAX) == 0) return &s->messages.plugin[i];
     return NULL;
 }
 
 static void begin_turns(supervisor *s, const char *text)
 {
     s->n_turn = s->at_turn = 0, s->in_turns = s->was_in_turns = 1;
-    for (size_t i = 0; i < s->told.n_plugin; i++)
-        if (was_there(&s->told.plugin[i])) s->turn[s->n_turn++] = &s->told.plugin[i];
+    for (size_t i = 0; i < s->messages.n_plugin; i++)
+        if (was_there(&s->messages.plugin[i])) s->turn[s->n_turn++] = &s->messages.plugin[i];
     print_text(stderr,
                "kiln: error: outside of a node that could be blamed, the process %s; now kiln's own nodes run without "
                "the %zu plugins that were in it, and then each plugin's without the others'\n",
@@ -539,7 +540,7 @@ static void next_turn(supervisor *s)
 static int isolate(supervisor *s, const char *text)
 {
     if (!were_there(s, 0)) return 0;
-    if (s->told.read && !leave_out_those_there(s, text, 1)) return 0;
+    if (s->messages.read && !leave_out_those_there(s, text, 1)) return 0;
     size_t n = were_there(s, 1);
     if (!s->in_turns && s->was_in_turns && leave_out_suspects(s, text)) return 1;
     if (s->in_turns) return leave_out_those_there(s, text, 0) && (next_turn(s), 1);
@@ -617,11 +618,11 @@ static void say_the_rest(const supervisor *s)
 static int begin_page(supervisor *s)
 {
     supervised_page *p = supervision;
-    if (!supervised_renew(s->told.notes, s->told.n_note)) return 0;
+    if (!supervised_renew(s->messages.notes, s->messages.n_note)) return 0;
     p->whole = p->whole_calls = p->whole_end = s->secret;
     p->attempt = s->attempt, p->alone = s->alone, p->entropy = s->entropy, p->began = s->began;
     memcpy(p->store, s->store, sizeof p->store);
-    p->holds = s->in_turns, p->held_but = s->in_turns && s->at_turn ? s->turn[s->at_turn - 1]->what.file : 0;
+    p->holds = s->in_turns, p->exempt = s->in_turns && s->at_turn ? s->turn[s->at_turn - 1]->what.file : 0;
     atomic_store(&p->takes_part, s->takes_part);
     atomic_store(&p->total, s->total);
     return 1;
@@ -642,15 +643,15 @@ static void copy_call(supervised_call *to, const supervised_call *from)
     to->function[sizeof to->function - 1] = '\0';
 }
 
-/* What was told of a plugin's call is what the shared memory says of it. */
+/* What was sent of a plugin's call is what the shared memory says of it. */
 static int calls_agree(const supervisor *s)
 {
     for (int i = 0; i < CALLS_MAX; i++) {
-        const supervised_call *told = &s->told.call[i], *c = &supervision->calls[i];
-        if (atomic_load(&told->state) != CALL_RUNS || atomic_load(&c->state) != CALL_RUNS || told->order != c->order)
+        const supervised_call *sent = &s->messages.call[i], *c = &supervision->calls[i];
+        if (atomic_load(&sent->state) != CALL_RUNS || atomic_load(&c->state) != CALL_RUNS || sent->order != c->order)
             continue;
-        if (told->row != c->row || told->node != c->node || !c->foreign ||
-            strncmp(told->plugin, c->plugin, PLACE_MAX) != 0)
+        if (sent->row != c->row || sent->node != c->node || !c->foreign ||
+            strncmp(sent->plugin, c->plugin, PLACE_MAX) != 0)
             return 0;
     }
     return 1;
@@ -661,13 +662,13 @@ static void look_back(supervisor *s)
 {
     const supervised_page *p = supervision;
     last_words *l = &s->last;
-    told_read(&s->told);
-    told_close(&s->told);
+    messages_read(&s->messages);
+    messages_close(&s->messages);
     memset(l, 0, sizeof *l);
-    s->believed = is_whole(s) && (s->told.broken || calls_agree(s));
-    if (s->believed) told_take_shared(&s->told);
-    told_take_said(&s->told, s->believed);
-    for (int i = 0; i < CALLS_MAX; i++) copy_call(&l->call[i], s->believed ? &p->calls[i] : &s->told.call[i]);
+    s->believed = is_whole(s) && (s->messages.broken || calls_agree(s));
+    if (s->believed) messages_take_shared(&s->messages);
+    messages_take_said(&s->messages, s->believed);
+    for (int i = 0; i < CALLS_MAX; i++) copy_call(&l->call[i], s->believed ? &p->calls[i] : &s->messages.call[i]);
     l->of = -1;
     if (!s->believed) return;
     s->takes_part = atomic_load(&p->takes_part), s->total = atomic_load(&p->total);
@@ -696,7 +697,7 @@ static int is_request(int number) { return number == SIGINT || number == SIGTERM
 static int last_status(supervisor *s, int wait_status)
 {
     const char *lost;
-    int status = s->told.end.status, by = WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 0;
+    int status = s->messages.end.status, by = WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 0;
     if (status == 0 && !by) status = WEXITSTATUS(wait_status); /* a sanitizer's last word */
     if (by && s->ending < ENDING_SECONDS) {
         char text[900];
@@ -704,7 +705,7 @@ static int last_status(supervisor *s, int wait_status)
         say_now(NULL, s->last.culprit, text);
     }
     if (by && status == 0) status = RUN_FAILED;
-    if (!digest_equal(supervisor_files(), s->told.end.files)) {
+    if (!digest_equal(supervisor_files(), s->messages.end.files)) {
         print_text(stderr, "kiln: error: while the process of the run ended, a file that it had written was changed or "
                            "taken away; a plugin has asked to be called then (atexit()). Run it again: what was "
                            "finished is in the cache\n");
@@ -727,11 +728,11 @@ static int after_child(supervisor *s, int wait_status, int *status)
     *status = RUN_FAILED;
     look_back(s);
     if (!begin_page(s)) return print_text(stderr, "kiln: error: no memory to go on with\n"), 0;
-    if (s->told.finished) return *status = last_status(s, wait_status), 0;
+    if (s->messages.finished) return *status = last_status(s, wait_status), 0;
     if (s->last.ended_at_once) return *status = INTERRUPTED, 0;
     if (is_request(by) && s->asked) return *status = die_alike(by, s), 0;
     if (s->last.unwatched) return *status = by ? die_alike(by, s) : WEXITSTATUS(wait_status), 0;
-    if (s->told.held && s->in_turns && !s->asked)
+    if (s->messages.held && s->in_turns && !s->asked)
         next_turn(s), again = 1;
     else
         again = judge(s, wait_status);
@@ -771,14 +772,14 @@ int supervisor_begin(const supervisor_setting *setting, int *status)
 {
     static supervisor s; /* one a process */
     memset(&s, 0, sizeof s);
-    s.setting = setting, s.input = s.told.fd = s.ended_silent = -1;
+    s.setting = setting, s.input = s.messages.fd = s.ended_silent = -1;
     sigset_t waited;
     if (!prepare(&s, &waited)) return 1;
     pid_t parent = getpid();
     int again;
     do {
         forget_attempt(&s);
-        int line = told_open(&s.told, s.secret);
+        int line = messages_open(&s.messages, s.secret);
         fflush(NULL);
         s.child = fork();
         if (s.child == 0) return become_child(&s, parent, line), 1;

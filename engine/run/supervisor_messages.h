@@ -1,14 +1,14 @@
-/* supervisor_told.h - what the watching process was told (plugin/supervised_line.h), in memory of its own: notes,
+/* supervisor_messages.h - what the watching process was sent (plugin/supervised_line.h), in memory of its own: notes,
  * running calls of plugins, which plugins were loaded, and how the run ended. */
-#ifndef KILN_RUN_SUPERVISOR_TOLD_H
-#define KILN_RUN_SUPERVISOR_TOLD_H
+#ifndef KILN_RUN_SUPERVISOR_MESSAGES_H
+#define KILN_RUN_SUPERVISOR_MESSAGES_H
 
 #include "plugin/supervised_line.h"
 
-enum { TOLD_PLUGINS = 1024 };
+enum { MESSAGE_PLUGINS = 1024 };
 
 typedef struct {
-    told_plugin what;
+    message_plugin what;
     int loaded; /* in the process that was watched last */
     int needed; /* the workflow uses something of it    */
     int left_out;
@@ -25,24 +25,24 @@ typedef struct {
     char *notes; /* as the shared memory has them */
     size_t n_note, capacity;
     supervised_call call[CALLS_MAX];
-    known_plugin plugin[TOLD_PLUGINS];
+    known_plugin plugin[MESSAGE_PLUGINS];
     size_t n_plugin;
-    int read;     /* what the workflow needs was told   */
-    int held;     /* the process has come to its end, and others have work left */
-    int finished; /* main() was about to return ...     */
-    told_end end; /* ... with this                      */
-} supervisor_told;
+    int read;        /* what the workflow needs was sent   */
+    int held;        /* the process has come to its end, and others have work left */
+    int finished;    /* main() was about to return ...     */
+    message_end end; /* ... with this                      */
+} supervisor_messages;
 
 /* A pipe for the next process: its end to write to, or -1. */
-int told_open(supervisor_told *t, uint64_t mark);
+int messages_open(supervisor_messages *t, uint64_t mark);
 /* Reads what there is. How much that was. */
-size_t told_read(supervisor_told *t);
-void told_close(supervisor_told *t);
+size_t messages_read(supervisor_messages *t);
+void messages_close(supervisor_messages *t);
 /* Takes the notes that did not come through the pipe from the shared memory. */
-void told_take_shared(supervisor_told *t);
-/* What the shared memory says was reported, where it can be believed; else everything that was told was. */
-void told_take_said(supervisor_told *t, int believed);
+void messages_take_shared(supervisor_messages *t);
+/* What the shared memory says was reported, where it can be believed; else everything that was sent was. */
+void messages_take_said(supervisor_messages *t, int believed);
 /* Appends a note of the watching process's own, as it stands in the shared memory. 0: no memory. */
-int told_keep(supervisor_told *t, const supervised_note *n);
+int messages_keep(supervisor_messages *t, const supervised_note *n);
 
 #endif

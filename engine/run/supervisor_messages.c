@@ -1,6 +1,7 @@
-/* supervisor_told.c - see supervisor_told.h. What comes is read with distrust: a plugin may have written to the pipe.
+/* supervisor_messages.c - see supervisor_messages.h. What comes is read with distrust: a plugin may have written to the
+ * pipe.
  */
-#include "run/supervisor_told.h"
+#include "run/supervisor_messages.h"
 
 #include "base/memory_alloc.h"
 
@@ -11,7 +12,7 @@
 
 enum { PIPE_BYTES = 1 << 20, KEPT_FIRST = 64 << 10 };
 
-int told_open(supervisor_told *t, uint64_t mark)
+int messages_open(supervisor_messages *t, uint64_t mark)
 {
     int fd[2];
     if (pipe2(fd, O_CLOEXEC) != 0) return t->fd = -1;
@@ -24,7 +25,7 @@ int told_open(supervisor_told *t, uint64_t mark)
     return fd[1];
 }
 
-void told_close(supervisor_told *t)
+void messages_close(supervisor_messages *t)
 {
     if (t->fd >= 0) close(t->fd);
     t->fd = -1;
@@ -32,7 +33,7 @@ void told_close(supervisor_told *t)
 
 /* ---- notes ---- */
 
-static int keep_bytes(supervisor_told *t, const supervised_note *head, const char *text)
+static int keep_bytes(supervisor_messages *t, const supervised_note *head, const char *text)
 {
     size_t length = strlen(text) + 1;
     if (head->size > NOTES_BYTES - t->n_note) return 0;
@@ -50,9 +51,9 @@ static int keep_bytes(supervisor_told *t, const supervised_note *head, const cha
     return 1;
 }
 
-int told_keep(supervisor_told *t, const supervised_note *n) { return keep_bytes(t, n, n->text); }
+int messages_keep(supervisor_messages *t, const supervised_note *n) { return keep_bytes(t, n, n->text); }
 
-void told_take_said(supervisor_told *t, int believed)
+void messages_take_said(supervisor_messages *t, int believed)
 {
     const supervised_note *shared = believed ? supervised_next(NULL) : NULL;
     for (size_t at = 0; at < t->n_note;) {
@@ -67,7 +68,7 @@ void told_take_said(supervisor_told *t, int believed)
     }
 }
 
-void told_take_shared(supervisor_told *t)
+void messages_take_shared(supervisor_messages *t)
 {
     size_t at = 0;
     for (const supervised_note *n = supervised_next(NULL); n; at += n->size, n = supervised_next(n))
@@ -76,10 +77,10 @@ void told_take_shared(supervisor_told *t)
 
 /* ---- messages ---- */
 
-static int take_note(supervisor_told *t, const char *body, size_t size)
+static int take_note(supervisor_messages *t, const char *body, size_t size)
 {
     supervised_note head;
-    char text[TOLD_MAX];
+    char text[MESSAGE_MAX];
     if (size < sizeof head) return 0;
     memcpy(&head, body, sizeof head);
     size_t length = size - sizeof head;
@@ -96,80 +97,80 @@ static void bounded_text(char to[PLACE_MAX], const char from[PLACE_MAX])
     to[PLACE_MAX - 1] = '\0';
 }
 
-static int take_call(supervisor_told *t, told_kind kind, const char *body, size_t size)
+static int take_call(supervisor_messages *t, message_kind kind, const char *body, size_t size)
 {
-    told_call told = {0};
-    if (size != (kind == TOLD_ENTER ? sizeof told : offsetof(told_call, function))) return 0;
-    memcpy(&told, body, size);
-    if (told.slot >= CALLS_MAX) return 0;
-    supervised_call *c = &t->call[told.slot];
+    message_call sent = {0};
+    if (size != (kind == MESSAGE_ENTER ? sizeof sent : offsetof(message_call, function))) return 0;
+    memcpy(&sent, body, size);
+    if (sent.slot >= CALLS_MAX) return 0;
+    supervised_call *c = &t->call[sent.slot];
     memset(c, 0, sizeof *c);
-    if (kind == TOLD_LEAVE) return 1;
-    c->order = told.order, c->thread = told.thread, c->row = told.row, c->node = told.node, c->key = told.key;
+    if (kind == MESSAGE_LEAVE) return 1;
+    c->order = sent.order, c->thread = sent.thread, c->row = sent.row, c->node = sent.node, c->key = sent.key;
     c->foreign = 1;
-    memcpy(c->function, told.function, sizeof c->function);
+    memcpy(c->function, sent.function, sizeof c->function);
     c->function[sizeof c->function - 1] = '\0';
-    bounded_text(c->name, told.name), bounded_text(c->type, told.type), bounded_text(c->plugin, told.plugin);
+    bounded_text(c->name, sent.name), bounded_text(c->type, sent.type), bounded_text(c->plugin, sent.plugin);
     atomic_store(&c->state, CALL_RUNS);
     return 1;
 }
 
-static int take_plugin(supervisor_told *t, told_kind kind, const char *body, size_t size)
+static int take_plugin(supervisor_messages *t, message_kind kind, const char *body, size_t size)
 {
-    told_plugin told;
+    message_plugin sent;
     size_t i = 0;
-    if (size != sizeof told) return 0;
-    memcpy(&told, body, sizeof told);
-    told.id[PLACE_MAX - 1] = told.path[sizeof told.path - 1] = '\0';
-    while (i < t->n_plugin && t->plugin[i].what.file != told.file) i++;
-    if (i == TOLD_PLUGINS) return 1;
-    if (i == t->n_plugin) t->plugin[t->n_plugin++] = (known_plugin){.what = told};
-    *(kind == TOLD_PLUGIN ? &t->plugin[i].loaded : &t->plugin[i].needed) = 1;
+    if (size != sizeof sent) return 0;
+    memcpy(&sent, body, sizeof sent);
+    sent.id[PLACE_MAX - 1] = sent.path[sizeof sent.path - 1] = '\0';
+    while (i < t->n_plugin && t->plugin[i].what.file != sent.file) i++;
+    if (i == MESSAGE_PLUGINS) return 1;
+    if (i == t->n_plugin) t->plugin[t->n_plugin++] = (known_plugin){.what = sent};
+    *(kind == MESSAGE_PLUGIN ? &t->plugin[i].loaded : &t->plugin[i].needed) = 1;
     return 1;
 }
 
-static int take_end(supervisor_told *t, const char *body, size_t size)
+static int take_end(supervisor_messages *t, const char *body, size_t size)
 {
     if (size != sizeof t->end) return 0;
     memcpy(&t->end, body, sizeof t->end);
     return t->finished = 1;
 }
 
-static int take(supervisor_told *t, told_kind kind, const char *body, size_t size)
+static int take(supervisor_messages *t, message_kind kind, const char *body, size_t size)
 {
     switch (kind) {
-    case TOLD_NOTE: return take_note(t, body, size);
-    case TOLD_ENTER:
-    case TOLD_LEAVE: return take_call(t, kind, body, size);
-    case TOLD_PLUGIN:
-    case TOLD_NEEDED: return take_plugin(t, kind, body, size);
-    case TOLD_READ: return t->read = size == 0;
-    case TOLD_HELD: return t->held = size == 0;
-    case TOLD_END: return take_end(t, body, size);
+    case MESSAGE_NOTE: return take_note(t, body, size);
+    case MESSAGE_ENTER:
+    case MESSAGE_LEAVE: return take_call(t, kind, body, size);
+    case MESSAGE_PLUGIN:
+    case MESSAGE_NEEDED: return take_plugin(t, kind, body, size);
+    case MESSAGE_READ: return t->read = size == 0;
+    case MESSAGE_HELD: return t->held = size == 0;
+    case MESSAGE_END: return take_end(t, body, size);
     }
     return 0;
 }
 
 /* Whole messages; what is left of one waits for the rest. */
-static void take_all(supervisor_told *t)
+static void take_all(supervisor_messages *t)
 {
     size_t at = 0;
-    told_head head;
+    message_head head;
     while (!t->broken && t->have - at >= sizeof head) {
         memcpy(&head, t->buffer + at, sizeof head);
-        if (head.mark != t->mark || head.size < sizeof head || head.size > TOLD_MAX) {
+        if (head.mark != t->mark || head.size < sizeof head || head.size > MESSAGE_MAX) {
             t->broken = 1;
             break;
         }
         if (head.size > t->have - at) break;
-        if (!take(t, (told_kind)head.kind, t->buffer + at + sizeof head, head.size - sizeof head)) t->broken = 1;
+        if (!take(t, (message_kind)head.kind, t->buffer + at + sizeof head, head.size - sizeof head)) t->broken = 1;
         at += head.size;
     }
     memmove(t->buffer, t->buffer + at, t->have - at);
     t->have -= at;
 }
 
-size_t told_read(supervisor_told *t)
+size_t messages_read(supervisor_messages *t)
 {
     size_t all = 0;
     while (t->fd >= 0 && !t->broken) {
