@@ -727,7 +727,8 @@ static int after_child(supervisor *s, int wait_status, int *status)
     int by = WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 0, again;
     *status = RUN_FAILED;
     look_back(s);
-    if (!begin_page(s)) return print_text(stderr, "kiln: error: no memory to go on with\n"), 0;
+    const int keeps_page = s->messages.finished && s->believed; /* nobody needs another one */
+    if (!keeps_page && !begin_page(s)) return print_text(stderr, "kiln: error: no memory to go on with\n"), 0;
     if (s->messages.finished) return *status = last_status(s, wait_status), 0;
     if (s->last.ended_at_once) return *status = INTERRUPTED, 0;
     if (is_request(by) && s->asked) return *status = die_alike(by, s), 0;
@@ -770,8 +771,7 @@ static int prepare(supervisor *s, sigset_t *waited)
 
 int supervisor_begin(const supervisor_setting *setting, int *status)
 {
-    static supervisor s; /* one a process */
-    memset(&s, 0, sizeof s);
+    static supervisor s; /* one a process, and zeros: it is large, and little of it is touched */
     s.setting = setting, s.input = s.messages.fd = s.ended_silent = -1;
     sigset_t waited;
     if (!prepare(&s, &waited)) return 1;
