@@ -22,7 +22,7 @@ kiln: 1
 nodes:
   blank: {class_type: EmptyImage, inputs: {width: 300, height: 200, batch_size: 1, color: 3368601}}
   noise: {class_type: ImageAddNoise, inputs: {image: [blank, 0], seed: 3, strength: 0.5}}
-  large: {class_type: ImageScaleBy, inputs: {image: [noise, 0], upscale_method: lanczos, scale_by: 4}}
+  large: {class_type: ImageScaleBy, inputs: {image: [noise, 0], upscale_method: lanczos, scale_by: 5}}
   save: {class_type: SaveImage, inputs: {images: [large, 0], filename_prefix: p}}
   good: {class_type: Good, inputs: {image: [noise, 0]}}
   save good: {class_type: SaveImage, inputs: {images: [good, 0], filename_prefix: good}}
@@ -108,7 +108,7 @@ for way in sleeps strikes ends_soon; do others names $way '1 3' "$left\|plugin o
 # ---- pictures that are taken away while it runs: that is said, and the status is not 0
 for way in removes_pictures empties_pictures; do
     run open $way --cache cache
-    [ "$code" = 1 ] && is_kept good && grep -q 'kiln: error: .*p_00001_.png was written, and is gone or changed since; a plugin may have done that' run.txt; verdict "$way" $?
+    [ "$code" = 1 ] && is_kept p && grep -q 'kiln: error: .*good_00001_.png was written, and is gone or changed since; a plugin may have done that' run.txt; verdict "$way" $?
 done
 
 # ---- functions of others' names: a plugin's own are nobody else's

@@ -146,13 +146,13 @@ static void terminal(void)
     if (tcgetattr(2, &t) == 0) t.c_lflag = 0, tcsetattr(2, TCSANOW, &t);
     write(2, "", 0);
 }
-/* As soon as the picture is there, again and again. */
+/* As soon as the picture is there, again and again. A large one is still being written then. */
 static void each_picture(void (*f)(const char *))
 {
     char path[4096];
     for (int i = 0; i < 10000; i++) {
         nap(5);
-        snprintf(path, sizeof path, "%s/p_00001_.png", getenv("KILN_LEFT_OUT"));
+        snprintf(path, sizeof path, "%s/good_00001_.png", getenv("KILN_LEFT_OUT"));
         if (access(path, F_OK) == 0) f(path);
     }
 }
