@@ -21,13 +21,14 @@
 #include "plugin/process_state.h"
 #include "plugin/value_types.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { TICKS_TRIED = 16, IN_MAX = 256, OUR_REFERENCES = 9 };
+enum { LATE_MS = 20, TICKS_TRIED = 16, IN_MAX = 256, OUR_REFERENCES = 9 };
 enum { RANDOM = 1 << 20 }; /* ways from here on are parameters drawn by a seed */
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
 enum { SLOW_MS = 1000 };
@@ -54,14 +55,22 @@ typedef struct {
     output_folder output;
     int64_t cancel_at, ticks, ticks_after; /* cancel_at < 0: never */
     int64_t last_tick_ms, longest_ms;
+    double last_tick, waited, longest; /* by the clock, less what it waited for a processor; seconds */
     unsigned char poison;
 } trial;
+
+/* The last calls, for who uses a kiln_ctx after its call has ended. */
+enum { KEPT = 64 };
+static trial kept[KEPT];
+static size_t n_kept;
+static int used_late;
 
 typedef struct {
     kiln_status status;
     error failure;
     digest made; /* of all outputs, when status is KILN_OK */
     int64_t ticks, ticks_after, longest_ms, allocations;
+    double longest;
     int missing, wrong_type, not_finite, not_kept, wrote_input, moved_floats, leaked, dropped;
     char detail[300], habit[400]; /* habit: what it left changed in the process; "": nothing */
 } outcome;
@@ -91,11 +100,43 @@ static int is_cancelled(void *arg)
     return t->cancel_at >= 0 && t->ticks > t->cancel_at;
 }
 
+/* Seconds that this thread was ready to run and did not; negative: this kernel does not say. */
+static double waited(void)
+{
+    static int fd = -1, tried;
+    char text[100];
+    if (!tried) tried = 1, fd = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? pread(fd, text, sizeof text - 1, 0) : -1;
+    if (n <= 0) return -1;
+    text[n] = '\0';
+    const char *second = strchr(text, ' ');
+    return second ? strtod(second, NULL) * 1e-9 : -1;
+}
+
+static int is_late(kiln_ctx *c)
+{
+    if (!atomic_load(&c->ended)) return 0;
+    atomic_store(&c->ended, 2);
+    return 1;
+}
+
+/* The longest way from one call of progress() to the next by the clock: who sleeps cannot be cancelled, either. */
+static void measure(trial *t)
+{
+    double now = clock_seconds(), all = now - t->last_tick, wait = all > SLOW_MS / 2000.0 ? waited() : -1;
+    double own = wait < 0 || t->waited < 0 ? 0 : all - (wait - t->waited);
+    if (own > t->longest) t->longest = own;
+    t->last_tick = now;
+    if (wait >= 0) t->waited = wait;
+}
+
 static kiln_status tick(kiln_ctx *c, uint64_t done, uint64_t total, const char *what)
 {
+    (void)done, (void)total, (void)what;
+    if (is_late(c)) return KILN_CANCELLED;
     trial *t = c->env->arg;
     int64_t now = now_ms();
-    (void)done, (void)total, (void)what;
+    measure(t);
     if (now - t->last_tick_ms > t->longest_ms) t->longest_ms = now - t->last_tick_ms;
     t->last_tick_ms = now;
     if (is_cancelled(t)) t->ticks_after++;
@@ -112,6 +153,7 @@ static piece *pieces;
 
 static void *scratch(kiln_ctx *c, size_t bytes, uint32_t device)
 {
+    if (is_late(c)) return NULL;
     piece *p = device == KILN_CPU ? malloc(sizeof *p) : NULL;
     void *data = p ? mem_aligned(64, bytes) : NULL;
     if (!data) {
@@ -137,10 +179,13 @@ static void scratch_free(void)
 /* Guarding and poisoning a large tensor takes time that is ours, not the node's. */
 static kiln_value *tensor_new(kiln_ctx *c, uint32_t dtype, uint32_t device, uint32_t rank, const int64_t *dim)
 {
+    if (is_late(c)) return NULL;
     trial *t = c->env->arg;
     int64_t start = now_ms();
+    double began = clock_seconds();
     kiln_value *v = engine_host.tensor_new(c, dtype, device, rank, dim);
     t->last_tick_ms += now_ms() - start;
+    t->last_tick += clock_seconds() - began;
     return v;
 }
 
@@ -292,6 +337,29 @@ static void note_habit(void *arg, const char *what)
     if (!o->habit[0]) snprintf(o->habit, sizeof o->habit, "%s", what);
 }
 
+/* Room for a call whose kiln_ctx stays when it is over. */
+static trial *next_trial(void)
+{
+    trial *t = &kept[n_kept++ % KEPT];
+    if (atomic_load(&t->ctx.ended) == 2) used_late = 1;
+    *t = (trial){0};
+    return t;
+}
+
+static void keep_trial(trial *t)
+{
+    t->ctx.env = NULL;
+    atomic_store(&t->ctx.ended, 1);
+}
+
+/* A call that does not come back ends this process; the whole node has its own limit. */
+static void limit_call(const bench *b, int on)
+{
+    double left = b->of->deadline - clock_seconds();
+    unsigned whole = left > 1 ? (unsigned)left : 1;
+    if (b->of->deadline > 0) alarm(on && b->of->call_seconds < whole ? b->of->call_seconds : whole);
+}
+
 /* fail_at: which allocation inside the node fails, < 0 for none. */
 static outcome call_once(bench *b, size_t way, unsigned char poison, int64_t cancel_at, int64_t fail_at)
 {
@@ -301,47 +369,54 @@ static outcome call_once(bench *b, size_t way, unsigned char poison, int64_t can
     kiln_host host = tried_host();
     kiln_value *out[IN_MAX] = {0};
     void *instance = NULL, *params = calloc(1, b->type->params_size + 1);
-    trial t = {.cancel_at = cancel_at, .poison = poison, .output = {.path = b->of->folder}};
-    t.env = (call_environment){
-        .runtime = b->rt, .pool = runtime_pool(b->rt), .output = &t.output, .cancelled = is_cancelled, .arg = &t};
-    t.ctx = (kiln_ctx){.env = &t.env, .node_name = "tried", .node_type = b->type->type, .plugin = "tried"};
+    trial *t = next_trial();
+    t->cancel_at = cancel_at, t->poison = poison, t->output.path = b->of->folder;
+    t->env = (call_environment){
+        .runtime = b->rt, .pool = runtime_pool(b->rt), .output = &t->output, .cancelled = is_cancelled, .arg = t};
+    t->ctx = (kiln_ctx){.env = &t->env, .node_name = "tried", .node_type = b->type->type, .plugin = "tried"};
+    snprintf(t->ctx.who, sizeof t->ctx.who, "node 'tried' (%.128s)", b->type->type);
     int ready = params && fill(b, way, &memory, params);
     mem_guard(1, poison);
     kiln_call c = {
-        .size = sizeof c, .device = KILN_CPU, .host = &host, .ctx = &t.ctx, .params = params, .in = p.in, .out = out};
+        .size = sizeof c, .device = KILN_CPU, .host = &host, .ctx = &t->ctx, .params = params, .in = p.in, .out = out};
     o.status = ready && prepare(b, &p) ? KILN_OK : KILN_ERR_NOMEM;
     if (o.status == KILN_OK && b->type->create) o.status = b->type->create(&engine_host, &instance);
     if (o.status == KILN_OK && b->type->check)
         o.status = b->type->check(&(kiln_call){.size = sizeof c,
                                                .device = KILN_CPU,
                                                .host = &host,
-                                               .ctx = &t.ctx,
+                                               .ctx = &t->ctx,
                                                .params = params,
                                                .instance = instance});
     if (o.status == KILN_OK) {
         process_state state = {0};
+        limit_call(b, 1);
         if (way < RANDOM) process_state_take(&state, b->of->plugin->id, b->one_thread);
         uint64_t floats = float_state();
         c.instance = instance;
-        t.last_tick_ms = now_ms();
+        t->last_tick_ms = now_ms();
+        t->last_tick = clock_seconds(), t->waited = waited();
         mem_fail_at(fail_at, 0);
         o.status = b->type->run(&c);
         o.allocations = mem_count();
         mem_fail_at(-1, 0);
-        tick(&t.ctx, 0, 0, NULL);
-        t.ticks--, t.ticks_after -= is_cancelled(&t);
+        tick(&t->ctx, 0, 0, NULL);
+        t->ticks--, t->ticks_after -= is_cancelled(t);
         o.moved_floats = float_state() != floats;
         float_state_set(floats);
         process_state_find(&state, b->of->plugin->id, note_habit, &o);
+        limit_call(b, 0);
         if (o.status == KILN_OK) look_at_outputs(b, out, &o);
         for (uint32_t i = 0; i < b->type->n_out; i++) value_unref(out[i]);
-        files_discard(&t.ctx);
+        files_discard(&t->ctx);
         scratch_free();
-        arena_free(&t.ctx.scratch);
+        arena_free(&t->ctx.scratch);
         look_at_inputs(b, &p, &o);
     }
     if (instance && b->type->destroy) b->type->destroy(instance);
-    o.failure = t.ctx.failure, o.ticks = t.ticks, o.ticks_after = t.ticks_after, o.longest_ms = t.longest_ms;
+    o.failure = t->ctx.failure, o.ticks = t->ticks, o.ticks_after = t->ticks_after, o.longest_ms = t->longest_ms,
+    o.longest = t->longest;
+    keep_trial(t);
     arena_free(&memory);
     free(params);
     mem_guard(0, 0);
@@ -382,6 +457,10 @@ static void try_way(bench *b, size_t way)
     mem_guard_damaged();
     verdict(b, one.status == two.status, "same", "ended with %s once and with %s the next time %s",
             status_name(one.status), status_name(two.status), when);
+    double longest =
+        one.longest < two.longest ? one.longest : two.longest; /* what is the machine's is not there twice */
+    verdict(b, longest * 1000 <= SLOW_MS || one.status != KILN_OK || one.longest_ms > SLOW_MS, "progress",
+            "waited %.0f ms without calling progress() %s; at most %d", longest * 1000, when, SLOW_MS);
     if (b->type->flags & KILN_NODE_PURE && one.status == KILN_OK && two.status == KILN_OK)
         verdict(b, digest_equal(one.made, two.made), "pure",
                 "is declared PURE but made other bytes the second time %s (or left a part unwritten)", when);
@@ -490,6 +569,17 @@ static void try_no_memory(bench *b, const outcome *whole)
                 "returned %s instead of KILN_ERR_NOMEM %s", status_name(o.status), when);
         verdict(b, !o.leaked && !o.dropped, "references", "lost count %s: %s", when, o.detail);
     }
+}
+
+/* Threads that are left behind have had the time of the later calls; the last call's have a moment. */
+static void try_late(bench *b)
+{
+    nanosleep(&(struct timespec){.tv_nsec = LATE_MS * 1000000L}, NULL);
+    for (size_t i = 0; i < KEPT; i++) used_late |= atomic_load(&kept[i].ctx.ended) == 2;
+    verdict(
+        b, !used_late, "late",
+        "used its kiln_ctx after the call had ended (a thread it left behind?); a kiln_ctx is valid only until run() "
+        "returns");
 }
 
 /* expand() at every way of the parameters, once with all inputs wired and once with none. */
@@ -626,6 +716,7 @@ check_counts check_node(const check_context *of, const node_info *n)
         try_no_memory(&b, &whole);
     }
     try_random(&b);
+    try_late(&b);
     made_free(&made);
     runtime_free(b.rt);
     return b.counts;

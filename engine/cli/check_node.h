@@ -16,6 +16,8 @@ typedef struct check_context {
     const char **fixture; /* files of weights for model families */
     size_t n_fixture;
     uint64_t sets;                           /* of parameters drawn at random */
+    unsigned call_seconds;                   /* a call of a node may take       */
+    double deadline;                         /* clock_seconds() when this process is ended; 0: never */
     const struct check_elsewhere *elsewhere; /* what nodes made in another process; NULL: that is not known */
     const struct check_elsewhere *changed;   /* and in one with another environment */
 } check_context;

@@ -398,6 +398,8 @@ check_counts check_sampler(const kiln_sampler *row)
     else if (row->order)
         try_law(&t, KILN_PROCESS_DIFFUSION, "law", "data with noise on it");
     if (row->order) try_law(&t, KILN_PROCESS_FLOW, "law-of-flows", "a flow's data");
+    check_left(&t.counts, "device equals host",
+               "latents lie in the host's memory here; a workflow beside it is run on the device that there is");
     arena_free(&t.memory);
     return t.counts;
 }

@@ -1,6 +1,7 @@
 /* cmd_check_plugin.c - `kiln check-plugin FILE.so ...`: checks a plugin's table, and each node in a process of its own.
  */
 #include "backend/choose.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/memory_alloc.h"
 #include "base/print.h"
@@ -25,7 +26,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { NODE_SECONDS = 120, SETS_A_SECOND = 100, SETS_MAX = 10000000 };
+enum { NODE_SECONDS = 120, CALL_SECONDS = 20, SETS_A_SECOND = 100, SETS_MAX = 10000000 };
 
 static const option options[] = {
     {"--device", 0, "NAME", "try its ops on this device too: cuda, cuda:1, reference", 0},
@@ -33,6 +34,7 @@ static const option options[] = {
      1},
     {"--set", 0, "NAME=VALUE", "give every parameter of this name this value: a file, say", 1},
     {"--sets", 0, "N", "try each node with N parameter sets drawn at random; otherwise as many as 0.3 s allow", 0},
+    {"--call-timeout", 0, "SECONDS", "end a call of a node that takes longer (default: 20)", 0},
     {"--workflow", 0, "FILE", "run this workflow with it too; otherwise one beside it, of its name and ending in .yaml",
      0},
     {"--models", 0, "DIRS", "look for models of that workflow here first", 0},
@@ -90,8 +92,10 @@ static check_counts counts_of(const trial *t)
 }
 
 /* In a child process: checks it and sends the counts through the pipe. */
-static void child(const trial *t, unsigned seconds, int fd)
+static void child(trial t, unsigned seconds, int fd)
 {
+    check_context of = {0};
+    if (t.of) of = *t.of, of.deadline = clock_seconds() + seconds, t.of = &of;
     struct rlimit memory = {(rlim_t)8 << 30, (rlim_t)8 << 30};
 #if !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__
     setrlimit(RLIMIT_AS, &memory);
@@ -104,7 +108,7 @@ static void child(const trial *t, unsigned seconds, int fd)
     alarm(seconds);
     crash_report_end(); /* the parent reports how this process ended */
     process_state_keep_output();
-    check_counts counts = counts_of(t);
+    check_counts counts = counts_of(&t);
     process_state_last_output();
     print_flush(stdout);
     _exit(write(fd, &counts, sizeof counts) == sizeof counts ? 0 : 2);
@@ -116,6 +120,7 @@ static void try_one(const trial *t, check_counts *total)
     int fd[2], status = 0;
     check_counts counts = {0}, lost = {0};
     const unsigned seconds = NODE_SECONDS + (t->of ? (unsigned)(t->of->sets / SETS_A_SECOND) : 0);
+    const double began = clock_seconds();
     check_begin();
     if (pipe(fd) != 0) {
         check_found(total, 0, "process", "%s", strerror(errno));
@@ -123,7 +128,7 @@ static void try_one(const trial *t, check_counts *total)
     }
     print_flush(stdout);
     pid_t pid = fork();
-    if (pid == 0) child(t, seconds, fd[1]);
+    if (pid == 0) child(*t, seconds, fd[1]);
     close(fd[1]);
     int whole = pid > 0 && read(fd[0], &counts, sizeof counts) == sizeof counts;
     close(fd[0]);
@@ -131,6 +136,8 @@ static void try_one(const trial *t, check_counts *total)
     if (!whole) counts = lost;
     if (pid < 0)
         check_found(&counts, 0, "process", "no process for it: %s", strerror(errno));
+    else if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM && t->node && clock_seconds() - began < seconds - 1)
+        check_found(&counts, 0, "time", "a call did not come back within %u s (--call-timeout)", t->of->call_seconds);
     else if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
         check_found(&counts, 0, "time", "did not end within %u s", seconds);
     else if (WIFSIGNALED(status))
@@ -346,6 +353,18 @@ static int read_fixtures(const arguments *a, arena *memory, check_context *of)
     return of->fixture != NULL;
 }
 
+static int read_call_timeout(const arguments *a, check_context *of)
+{
+    const char *text = argument(a, "--call-timeout");
+    uint64_t n = CALL_SECONDS;
+    if (text && (!str_to_u64(text, strlen(text), &n) || n < 1 || n > NODE_SECONDS))
+        return print_text(stderr, "kiln check-plugin: --call-timeout %s: a whole number of seconds from 1 to %d\n",
+                          text, NODE_SECONDS),
+               0;
+    of->call_seconds = (unsigned)n;
+    return 1;
+}
+
 static int read_sets(const arguments *a, check_context *of)
 {
     const char *text = argument(a, "--sets");
@@ -400,7 +419,8 @@ int cmd_check_plugin(int argc, char **argv)
         if (!file_exists(a.operand[i]))
             return print_text(stderr, "kiln check-plugin: there is no file '%s'\n", a.operand[i]), EXIT_BAD_INPUT;
     check_json(argument(&a, "--json") != NULL);
-    int status = read_settings(&a, &memory, &of) && read_fixtures(&a, &memory, &of) && read_sets(&a, &of)
+    int status = read_settings(&a, &memory, &of) && read_fixtures(&a, &memory, &of) && read_sets(&a, &of) &&
+                         read_call_timeout(&a, &of)
                      ? check_files(&a, &of, &on)
                      : EXIT_BAD_INPUT;
     arena_free(&memory);

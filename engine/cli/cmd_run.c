@@ -553,7 +553,8 @@ static int confine(const arguments *a, const kiln_run_options *how, const kiln_w
                      .models = argument(a, "--models"),
                      .input = argument(a, "--input"),
                      .out = how->out,
-                     .cache = how->no_cache ? NULL : how->cache};
+                     .cache = how->no_cache ? NULL : how->cache,
+                     .gpu = !how->device || (strcmp(how->device, "cpu") != 0 && strcmp(how->device, "reference") != 0)};
     take_shipped(&r.workflow, found);
     for (uint32_t i = 0; i < from->n_set; i++) add_value(&allowed, from->set[i].value);
     add_arguments(&allowed, a, how);

@@ -31,7 +31,8 @@ void registry_owner_set(const char *plugin, const char *data);
 const char *registry_data(void); /* for kiln_host.data_folder */
 /* What went wrong in a register_*() call of this open(); "" if nothing did. */
 const char *registry_fault(void);
-int registry_has_rows_of(const char *owner_id); /* 1: it has registered something */
+int registry_has_rows_of(const char *owner_id);   /* 1: it has registered something */
+int registry_has_others_of(const char *owner_id); /* rows other than samplers and schedules */
 /* Samplers and schedules of the last owner's whose names another plugin has, as sentences and names; they are
  * registered as "OWNER/NAME". NULL: no more. */
 const char *registry_clash(size_t i);

@@ -370,7 +370,7 @@ static void tell_naming(const kiln_file *f)
     const kiln_ctx *c = f->ctx;
     struct stat s;
     const char *folder = c->env->naming ? folder_path(f) : NULL;
-    if (folder && fstat(f->fd, &s) == 0) c->env->naming(c->env->arg, c->node, folder, s.st_ino);
+    if (folder && fstat(f->fd, &s) == 0) c->env->naming(c->env->arg, c->node, folder, &s);
 }
 
 static kiln_status commit(kiln_file *f, const char **path)

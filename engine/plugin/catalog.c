@@ -9,6 +9,7 @@
 #include "plugin/abilities.h"
 #include "plugin/loader.h"
 #include "plugin/process_state.h"
+#include "plugin/supervised.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -160,6 +161,7 @@ void catalog_close(catalog *c)
     if (!c) return;
     registry_rewind(0);
     process_state_forget();
+    supervised_forget_absent();
     mem_free(c->node);
     arena_free(&c->memory);
     mem_free(c);

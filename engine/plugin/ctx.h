@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "kiln/plugin.h"
 
+#include <sys/stat.h>
 #include <stdatomic.h>
 
 struct runtime;       /* backend/runtime.h */
@@ -29,7 +30,7 @@ typedef struct {
     void (*draft)(void *arg, size_t node, const char *text);
     void (*preview)(void *arg, size_t node, const uint8_t *rgb, uint32_t width, uint32_t height);
     /* A file is about to get a name in that folder, and has got one; NULL: nobody wants to know. */
-    void (*naming)(void *arg, size_t node, const char *folder, uint64_t inode);
+    void (*naming)(void *arg, size_t node, const char *folder, const struct stat *file);
     void (*file)(void *arg, size_t node, const char *path);
     /* The path of the node's next file, when an earlier process of the run has written it; NULL: it has not. */
     const char *(*written)(void *arg, size_t node);

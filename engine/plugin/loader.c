@@ -398,14 +398,37 @@ static int keep_out(plugin *p, arena *memory, const char *id, const char *path)
     return 1;
 }
 
-/* Loading it ended a process of this run before. */
-static int was_fatal(plugin *p, arena *memory, const char *function)
+/* Why it is not to be loaded: it is left out of this process, or loading it ended one of this run before. */
+static const char *reason_to_stay_out(plugin *p, arena *memory)
 {
-    const char *why = supervised_refusal(p->path, "", "", function);
-    if (!why) return 0;
-    plugin_refuse(p, memory, "%s", why);
-    log_error("%s is not loaded: it %s", p->path, why);
-    return 1;
+    const char *why = supervised_refusal(p->path, "", "", "load");
+    if (!why) why = supervised_refusal(p->path, "", "", "open");
+    if (why) {
+        log_error("%s is not loaded: it %s", p->path, why);
+        return arena_printf(memory, "is not loaded: it %s", why);
+    }
+    why = p->shipped || p->trusted ? NULL : supervised_left_out(p->path, &p->held);
+    return why ? arena_strdup(memory, why) : NULL;
+}
+
+enum { TABLE_TRIES = 3 };
+
+/* Its table without its code. A thread of it may end the process that reads it, so there are several tries. */
+static void take_table(plugin *p, arena *memory, const char *name, digest key, const char *why)
+{
+    error e = {0};
+    unpacked_table *rows = arena_alloc(memory, sizeof *rows);
+    kiln_status status = rows ? KILN_ERR_BUG : error_set(&e, KILN_ERR_NOMEM, "out of memory");
+    for (int i = 0; rows && status != KILN_OK && i < TABLE_TRIES; i++) {
+        e = (error){0};
+        status = probe_table(name, p->data, key, memory, rows, &e);
+    }
+    if (status != KILN_OK) {
+        plugin_refuse(p, memory, "%s; %s", why, e.message);
+        return;
+    }
+    p->table = rows->table, p->rows = rows, p->absent = why;
+    p->trusted |= is_trusted(p->path, p->table.id);
 }
 
 /* What crashes, exits or hangs is not tried again until the file changes. */
@@ -418,7 +441,7 @@ static int passes_probe(plugin *p, arena *memory, const char *name, digest key)
         plugin_refuse(p, memory, "%s (as it did before; it is tried again when the file changes)", why);
         return 0;
     }
-    if (probe_plugin(name, p->data, PROBE_SECONDS, &fatal, &e) == KILN_OK) return 1;
+    if (probe_plugin(name, p->data, PROBE_SECONDS, key, &fatal, &e) == KILN_OK) return 1;
     const char *text = without_name(e.message, name);
     if (fatal) probe_remember_failed(key, text);
     plugin_refuse(p, memory, "%s", text);
@@ -429,12 +452,19 @@ void loader_load(plugin *p, arena *memory)
 {
     struct stat s;
     char name[64];
-    if (p->state != PLUGIN_LOADED || keep_out(p, memory, NULL, p->path) || was_fatal(p, memory, "load")) return;
+    if (p->state != PLUGIN_LOADED || keep_out(p, memory, NULL, p->path)) return;
     int fd = open_checked(p, memory, &s);
     if (fd < 0) return;
     snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
     const char *by = access(name, R_OK) == 0 ? name : p->path; /* the path where there is no /proc */
+    const char *absent = reason_to_stay_out(p, memory);
     digest key = probe_key(&s, p->identity);
+    if (absent) {
+        take_table(p, memory, by, key, absent);
+        close(fd);
+        if (p->state == PLUGIN_LOADED) keep_out(p, memory, p->table.id, NULL);
+        return;
+    }
     if (!probe_remembered(key)) {
         if (!passes_probe(p, memory, by, key)) {
             close(fd);
@@ -447,20 +477,29 @@ void loader_load(plugin *p, arena *memory)
     supervised_leave(call);
     process_state_loaded(p->path);
     if (p->state == PLUGIN_LOADED) keep_out(p, memory, p->table.id, NULL);
+    if (p->state == PLUGIN_LOADED && !p->shipped && !p->trusted) supervised_loaded(p->path, p->table.id);
+}
+
+/* Its samplers and schedules have their names, so that a workflow which says them is none with a fault. */
+static void open_absent(const plugin *p)
+{
+    supervised_absent(p->table.id, p->absent, p->held, p->rows->others);
+    for (size_t i = 0; i < p->rows->n_sampler; i++) sampler_api.register_sampler(&p->rows->sampler[i]);
+    for (size_t i = 0; i < p->rows->n_schedule; i++) sampler_api.register_schedule(&p->rows->schedule[i]);
 }
 
 void loader_open(plugin *p, arena *memory)
 {
     if (p->state != PLUGIN_LOADED || !p->table.open) return;
     assert(p->table.id);
-    if (was_fatal(p, memory, "open")) return;
     size_t mark = registry_mark();
     uint64_t floats = float_state();
     registry_owner_set(p->table.id, p->data);
-    int call = supervised_enter(p->path, "", p->table.id, "open");
+    if (p->absent) open_absent(p);
+    int call = p->absent ? 0 : supervised_enter(p->path, "", p->table.id, "open");
     kiln_status status = p->table.open(&engine_host);
     supervised_leave(call);
-    process_state_loaded(p->path);
+    if (!p->absent) process_state_loaded(p->path);
     float_state_set(floats);
     if (registry_fault()[0])
         plugin_refuse(p, memory, "its open() failed: %s", registry_fault());

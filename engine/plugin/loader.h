@@ -9,7 +9,7 @@
 #define KILN_PLUGIN_LOADER_H
 
 #include "base/hash.h"
-#include "plugin/plugin_table.h"
+#include "plugin/table_pack.h"
 
 typedef enum {
     PLUGIN_LOADED,
@@ -29,7 +29,10 @@ typedef struct {
     int changed_floats; /* loading it changed the floating-point mode (-ffast-math), which was restored */
     int shipped;        /* it came with kiln                       */
     int trusted;        /* --trust names it, by file or id, or all */
-    const char **clash; /* sentences about names of its that others have */
+    const char *absent; /* why its code is not in this process, which knows its nodes all the same; NULL: it is */
+    int held;           /* it is in another process of this run */
+    const unpacked_table *rows; /* of an absent one */
+    const char **clash;         /* sentences about names of its that others have */
     size_t n_clash;
 } plugin;
 

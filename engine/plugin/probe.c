@@ -10,6 +10,7 @@
 #include "plugin/plugin_table.h"
 
 #include <assert.h>
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -18,11 +19,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+enum { TABLE_BYTES_MAX = 64 << 20, TABLE_SECONDS = 3 };
 
 /* How far the child has come: the last one it reports is what it was doing when it died. */
 enum { STAGE_LOAD, STAGE_TABLE, STAGE_OPEN, STAGE_DONE };
@@ -63,7 +67,44 @@ static void quiet(void)
     for (size_t i = 0; i < sizeof usual / sizeof usual[0]; i++) signal(usual[i], SIG_DFL);
 }
 
-static void child(int fd, const char *name, const char *data)
+static void write_all(int fd, const str *s)
+{
+    for (size_t done = 0; done < s->len;) {
+        ssize_t n = write(fd, s->data + done, s->len - done);
+        if (n <= 0 && errno != EINTR) return;
+        if (n > 0) done += (size_t)n;
+    }
+}
+
+static int is_of(const char *id, const char *from, const char *name)
+{
+    const char *owner = registry_owner_of(from, name);
+    return owner && strcmp(owner, id) == 0;
+}
+
+/* The nodes, before open(): of a plugin that ends its process there they are known. */
+static void write_nodes(int fd, const kiln_plugin *table)
+{
+    str nodes = {0};
+    table_pack(&nodes, table);
+    if (fd >= 0 && !nodes.failed) write_all(fd, &nodes);
+    str_free(&nodes);
+}
+
+/* What open() has registered. */
+static void write_rows(int fd, const char *id)
+{
+    str rows = {0};
+    for (size_t i = 0; i < sampler_api.sampler_count(); i++)
+        if (is_of(id, "sampler", registry_name("sampler", i))) table_pack_sampler(&rows, sampler_api.sampler_at(i));
+    for (size_t i = 0; i < sampler_api.schedule_count(); i++)
+        if (is_of(id, "schedule", registry_name("schedule", i))) table_pack_schedule(&rows, sampler_api.schedule_at(i));
+    if (registry_has_others_of(id)) table_pack_others(&rows);
+    if (fd >= 0 && !rows.failed) write_all(fd, &rows);
+    str_free(&rows);
+}
+
+static void child(int fd, int table_fd, const char *name, const char *data)
 {
     report r = {.stage = STAGE_LOAD};
     arena memory = {0};
@@ -81,8 +122,10 @@ static void child(int fd, const char *name, const char *data)
     if (raw && table_read(raw, &memory, &table, &r.why) == KILN_OK) {
         r.stage = STAGE_OPEN;
         send_report(fd, &r);
-        registry_owner_set("the probe", data);
+        write_nodes(table_fd, &table);
+        registry_owner_set(table.id, data);
         if (table.open) table.open(&engine_host); /* its status matters when loader_open() calls it again */
+        write_rows(table_fd, table.id);
         r.stage = STAGE_DONE;
     }
     send_report(fd, &r);
@@ -144,7 +187,7 @@ static kiln_status judge(const report *last, int ended, int wait_status, unsigne
     return KILN_OK;
 }
 
-kiln_status probe_plugin(const char *name, const char *data, unsigned seconds, int *fatal, error *e)
+static kiln_status try_plugin(const char *name, const char *data, unsigned seconds, int table_fd, int *fatal, error *e)
 {
     int fd[2], wait_status = 0;
     assert(name && seconds > 0);
@@ -157,7 +200,7 @@ kiln_status probe_plugin(const char *name, const char *data, unsigned seconds, i
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (getppid() != parent) _exit(1);
         setpgid(0, 0);
-        child(fd[1], name, data);
+        child(fd[1], table_fd, name, data);
     }
     close(fd[1]);
     if (pid < 0) {
@@ -175,29 +218,9 @@ kiln_status probe_plugin(const char *name, const char *data, unsigned seconds, i
     return judge(&last, ended, wait_status, seconds, fatal, e);
 }
 
-/* ---- plugins that passed before ---- */
+/* ---- what is remembered ---- */
 
-enum { REMEMBERED_LIMIT = 1 << 18, LINE = 33 };
-static const char PASSED[] = "/probe", FAILED[] = "/probe-failed"; /* a line: the key; and a blank and why */
-
-digest probe_key(const struct stat *s, digest content)
-{
-    hasher *h = hasher_new();
-    if (!h) return (digest){0, 0};
-    hash_text(h, "kiln probe 1 " KILN_VERSION);
-    hash_u64(h, sizeof(kiln_node) ^ sizeof(kiln_host) << 16);
-    hash_u64(h, s->st_dev);
-    hash_u64(h, s->st_ino);
-    hash_u64(h, (uint64_t)s->st_size);
-    hash_u64(h, (uint64_t)s->st_mtim.tv_sec);
-    hash_u64(h, (uint64_t)s->st_mtim.tv_nsec);
-    hash_u64(h, (uint64_t)s->st_ctim.tv_sec);
-    hash_u64(h, (uint64_t)s->st_ctim.tv_nsec);
-    hash_digest(h, content);
-    digest d = hasher_digest(h);
-    hasher_free(h);
-    return d;
-}
+enum { REMEMBERED_LIMIT = 1 << 18, TABLES_MAX = 256 };
 
 /* Path of the list of plugins that passed, or of those that did not, with its folder made; NULL: there is none. */
 static char *remembered_path(const char *list)
@@ -229,6 +252,106 @@ static int open_own(const char *list, int flags)
         return -1;
     }
     return fd;
+}
+
+/* Removes all of them when there are many: plugins that are made again and again leave one each time. */
+static void limit_tables(const char *folder)
+{
+    size_t n = 0;
+    DIR *d = opendir(folder);
+    while (d && readdir(d)) n++;
+    if (d) closedir(d);
+    if (n > TABLES_MAX) folder_remove(folder);
+}
+
+/* The file with the table of the plugin of that key; -1: there is none. */
+static int open_table(digest key, int flags)
+{
+    char name[64], hex[33];
+    char *folder = remembered_path("/tables");
+    if (folder && flags & O_CREAT) limit_tables(folder);
+    int made = folder && folder_make_private(folder, NULL) == KILN_OK;
+    mem_free(folder);
+    snprintf(name, sizeof name, "/tables/%s", digest_hex(key, hex));
+    return made ? open_own(name, flags) : -1;
+}
+
+/* ---- a table without the code ---- */
+
+static kiln_status read_table(int fd, arena *memory, unpacked_table *out, str *bytes, error *e)
+{
+    off_t size = lseek(fd, 0, SEEK_END);
+    if (size <= 0 || size > TABLE_BYTES_MAX)
+        return error_set(e, KILN_ERR_INVALID, "its process ended before it said which nodes it has");
+    char *read = mem_alloc((size_t)size);
+    if (!read) return error_set(e, KILN_ERR_NOMEM, "out of memory");
+    kiln_status status = pread(fd, read, (size_t)size, 0) == size
+                             ? table_unpack(read, (size_t)size, memory, out, e)
+                             : error_set(e, KILN_ERR_IO, "its table cannot be read: %s", strerror(errno));
+    if (bytes && status == KILN_OK) str_append_n(bytes, read, (size_t)size);
+    mem_free(read);
+    return status;
+}
+
+kiln_status probe_table(const char *name, const char *data, digest key, arena *memory, unpacked_table *out, error *e)
+{
+    error why = {0};
+    int fatal, fd = open_table(key, O_RDONLY);
+    if (fd >= 0 && read_table(fd, memory, out, NULL, &why) == KILN_OK) return close(fd), KILN_OK;
+    if (fd >= 0) close(fd);
+    fd = memfd_create("table", MFD_CLOEXEC);
+    if (fd < 0) return error_set(e, KILN_ERR_IO, "no memory for its table: %s", strerror(errno));
+    try_plugin(name, data, TABLE_SECONDS, fd, &fatal, &why); /* whatever became of it later, it may have told */
+    kiln_status status = read_table(fd, memory, out, NULL, e);
+    close(fd);
+    return status;
+}
+
+static void keep_table(int from, digest key)
+{
+    arena memory = {0};
+    unpacked_table table;
+    str bytes = {0};
+    error why = {0};
+    if (read_table(from, &memory, &table, &bytes, &why) == KILN_OK && !bytes.failed) {
+        int fd = open_table(key, O_WRONLY | O_CREAT | O_TRUNC);
+        if (fd >= 0) write_all(fd, &bytes), close(fd);
+    }
+    str_free(&bytes);
+    arena_free(&memory);
+}
+
+kiln_status probe_plugin(const char *name, const char *data, unsigned seconds, digest key, int *fatal, error *e)
+{
+    int fd = memfd_create("table", MFD_CLOEXEC);
+    kiln_status status = try_plugin(name, data, seconds, fd, fatal, e);
+    if (status == KILN_OK && fd >= 0 && (key.lo || key.hi)) keep_table(fd, key);
+    if (fd >= 0) close(fd);
+    return status;
+}
+
+/* ---- plugins that passed before ---- */
+
+enum { LINE = 33 };
+static const char PASSED[] = "/probe", FAILED[] = "/probe-failed"; /* a line: the key; and a blank and why */
+
+digest probe_key(const struct stat *s, digest content)
+{
+    hasher *h = hasher_new();
+    if (!h) return (digest){0, 0};
+    hash_text(h, "kiln probe 1 " KILN_VERSION);
+    hash_u64(h, sizeof(kiln_node) ^ sizeof(kiln_host) << 16);
+    hash_u64(h, s->st_dev);
+    hash_u64(h, s->st_ino);
+    hash_u64(h, (uint64_t)s->st_size);
+    hash_u64(h, (uint64_t)s->st_mtim.tv_sec);
+    hash_u64(h, (uint64_t)s->st_mtim.tv_nsec);
+    hash_u64(h, (uint64_t)s->st_ctim.tv_sec);
+    hash_u64(h, (uint64_t)s->st_ctim.tv_nsec);
+    hash_digest(h, content);
+    digest d = hasher_digest(h);
+    hasher_free(h);
+    return d;
 }
 
 int probe_remembered(digest key)

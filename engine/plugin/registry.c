@@ -134,6 +134,15 @@ int registry_has_rows_of(const char *owner_id)
     return 0;
 }
 
+int registry_has_others_of(const char *owner_id)
+{
+    for (size_t k = 0; k < table.n; k++)
+        if (table.row[k].kind != KIND_SAMPLER && table.row[k].kind != KIND_SCHEDULE &&
+            strcmp(table.row[k].owner, owner_id) == 0)
+            return 1;
+    return 0;
+}
+
 const char *registry_family_owner(size_t i)
 {
     for (size_t k = 0; k < table.n; k++)

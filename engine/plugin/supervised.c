@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/memory_alloc.h"
 #include "plugin/process_state.h"
+#include "plugin/supervised_line.h"
 
 #include <assert.h>
 #include <dlfcn.h>
@@ -12,6 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 supervised_page *supervision;
 
@@ -20,14 +23,40 @@ static _Thread_local struct {
     digest key;
 } place;
 
+static void *map(void *at)
+{
+    return mmap(at, sizeof *supervision, PROT_READ | PROT_WRITE,
+                MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE | (at ? MAP_FIXED : 0), -1, 0);
+}
+
 int supervised_begin(void)
 {
     assert(!supervision);
-    void *page =
-        mmap(NULL, sizeof *supervision, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *page = map(NULL);
     if (page == MAP_FAILED) return 0;
     supervision = page; /* zeros */
     supervision->began = clock_seconds();
+    return 1;
+}
+
+/* What the processes before have counted. */
+static void count_again(void)
+{
+    for (const supervised_note *n = supervised_next(NULL); n; n = supervised_next(n)) {
+        uint64_t kind = n->detail & (NOTE_WROTE - 1);
+        if (n->kind != NOTE_ENDED || kind >= ENDED_KINDS) continue;
+        atomic_fetch_add(&supervision->ended[kind], 1);
+        if (n->detail & NOTE_WROTE) atomic_fetch_add(&supervision->outputs_done, 1);
+    }
+}
+
+int supervised_renew(const char *notes, size_t n_note)
+{
+    assert(supervision && n_note <= NOTES_BYTES);
+    if (map(supervision) == MAP_FAILED) return 0; /* zeros */
+    if (n_note) memcpy(supervision->notes, notes, n_note);
+    atomic_store(&supervision->n_note, n_note);
+    count_again();
     return 1;
 }
 
@@ -41,9 +70,22 @@ void supervised_place(uint64_t row, digest key)
 
 static void copy(char to[PLACE_MAX], const char *from) { snprintf(to, PLACE_MAX, "%s", from ? from : ""); }
 
+static void tell_call(message_kind kind, int i)
+{
+    const supervised_call *c = &supervision->calls[i];
+    message_call sent = {
+        .slot = (uint32_t)i, .order = c->order, .thread = c->thread, .row = c->row, .node = c->node, .key = c->key};
+    if (kind == MESSAGE_ENTER) {
+        memcpy(sent.function, c->function, sizeof sent.function);
+        copy(sent.name, c->name), copy(sent.type, c->type), copy(sent.plugin, c->plugin);
+    }
+    supervised_send(kind, &sent, kind == MESSAGE_ENTER ? sizeof sent : offsetof(message_call, function), NULL, 0);
+}
+
 int supervised_enter(const char *node, const char *type, const char *plugin, const char *function)
 {
     if (!supervision) return 0;
+    supervised_check();
     for (int i = 0; i < CALLS_MAX; i++) {
         supervised_call *c = &supervision->calls[i];
         int state = CALL_FREE;
@@ -55,6 +97,7 @@ int supervised_enter(const char *node, const char *type, const char *plugin, con
         c->foreign = !type[0] || process_state_is_watched(plugin);
         copy(c->name, node), copy(c->type, type), copy(c->plugin, plugin);
         snprintf(c->function, sizeof c->function, "%s", function);
+        if (c->foreign) tell_call(MESSAGE_ENTER, i);
         atomic_store(&c->state, CALL_RUNS);
         return i + 1;
     }
@@ -63,7 +106,9 @@ int supervised_enter(const char *node, const char *type, const char *plugin, con
 
 void supervised_leave(int call)
 {
-    if (call && supervision) atomic_store(&supervision->calls[call - 1].state, CALL_FREE);
+    if (!call || !supervision) return;
+    if (supervision->calls[call - 1].foreign) tell_call(MESSAGE_LEAVE, call - 1);
+    atomic_store(&supervision->calls[call - 1].state, CALL_FREE);
 }
 
 /* ---- notes ---- */
@@ -82,7 +127,8 @@ static pthread_mutex_t writing = PTHREAD_MUTEX_INITIALIZER;
 supervised_note *supervised_note_add(supervised_note note, const char *text)
 {
     if (!supervision) return NULL;
-    size_t length = text ? strnlen(text, 4000) : 0, size = (sizeof note + length + 1 + 7) & ~(size_t)7;
+    size_t length = text ? strnlen(text, NOTE_TEXT_MAX) : 0, size = (sizeof note + length + 1 + 7) & ~(size_t)7;
+    supervised_check();
     pthread_mutex_lock(&writing);
     size_t at = atomic_load(&supervision->n_note);
     supervised_note *n = at <= NOTES_BYTES && size <= NOTES_BYTES - at ? (void *)(supervision->notes + at) : NULL;
@@ -92,6 +138,8 @@ supervised_note *supervised_note_add(supervised_note note, const char *text)
         memcpy(n->text, text ? text : "", length);
         n->text[length] = '\0';
         atomic_store(&supervision->n_note, at + size);
+        note.said = 0;
+        supervised_send(MESSAGE_NOTE, &note, sizeof note, text, length);
     }
     pthread_mutex_unlock(&writing);
     return n;
@@ -105,6 +153,19 @@ const supervised_note *supervised_next(const supervised_note *n)
     if (end > NOTES_BYTES || at + sizeof *n > end) return NULL;
     const supervised_note *next = (const void *)(supervision->notes + at);
     return next->size < sizeof *n || next->size > end - at ? NULL : next;
+}
+
+/* Who replaces a file by another of its name gives it a new inode, so a number of its own tells that apart. */
+uint64_t supervised_file_of(const struct stat *s)
+{
+    uint64_t size = (uint64_t)s->st_size; /* times are not used: some file systems round them later */
+    return (s->st_ino & UINT32_MAX) << 32 | (uint32_t)digest_of(&size, sizeof size).lo | 1;
+}
+
+uint64_t supervised_file_now(const char *path)
+{
+    struct stat s;
+    return stat(path, &s) == 0 ? supervised_file_of(&s) : 0;
 }
 
 /* By kind, row, node and index: what was noted before this process began. */
@@ -172,18 +233,80 @@ uint64_t supervised_function_of(uint64_t node, const char *function) { return no
 
 const char *supervised_refusal(const char *node, const char *type, const char *plugin, const char *function)
 {
-    if (!table) return NULL;
+    if (!supervision) return NULL;
     const supervised_note *n =
         strcmp(function, "run") == 0
             ? refusal_of_run(node)
             : supervised_find(NOTE_FUNCTION, 0, supervised_function_of(supervised_name(node), function), 0);
     if (!n) n = supervised_find(NOTE_TYPE, 0, supervised_name(type), 0);
     if (!n) n = supervised_find(NOTE_PLUGIN, 0, supervised_name(plugin), 0);
-    if (!n) return NULL;
+    if (!n) return supervised_is_absent(plugin, NULL);
     if (strcmp(function, "estimate") != 0) /* which nobody sees fail */
         supervised_note_said(n);
     return n->text;
 }
+
+/* ---- plugins that are left out ---- */
+
+enum { ABSENT_MAX = 1024 };
+static struct {
+    const char *id, *why;
+    int held, has_others;
+} absent[ABSENT_MAX];
+static size_t n_absent;
+
+const char *supervised_left_out(const char *path, int *held)
+{
+    if (!supervision) return NULL;
+    uint64_t file = supervised_name(path);
+    const supervised_note *n = supervised_find(NOTE_LEFT_OUT, 0, file, 0);
+    *held = !n && supervision->holds && file != supervision->exempt;
+    return n ? n->text : *held ? "is held back in this process" : NULL;
+}
+
+void supervised_absent(const char *id, const char *why, int held, int has_others)
+{
+    if (n_absent == ABSENT_MAX) return;
+    absent[n_absent].id = id, absent[n_absent].why = why;
+    absent[n_absent].held = held, absent[n_absent++].has_others = has_others;
+}
+
+const char *supervised_is_absent(const char *id, int *held)
+{
+    for (size_t i = 0; i < n_absent; i++) {
+        if (strcmp(absent[i].id, id) != 0) continue;
+        if (held) *held = absent[i].held;
+        return absent[i].why;
+    }
+    return NULL;
+}
+
+int supervised_others_held(void)
+{
+    int any = 0;
+    for (size_t i = 0; i < n_absent; i++) any |= absent[i].held && absent[i].has_others;
+    return any;
+}
+
+void supervised_forget_absent(void) { n_absent = 0; }
+
+void supervised_end_held(void)
+{
+    supervised_send(MESSAGE_HELD, NULL, 0, NULL, 0);
+    _exit(0);
+}
+
+static void tell_plugin(message_kind kind, const char *path, const char *id)
+{
+    message_plugin sent = {.file = supervised_name(path)};
+    copy(sent.id, id);
+    snprintf(sent.path, sizeof sent.path, "%s", path);
+    if (supervision) supervised_send(kind, &sent, sizeof sent, NULL, 0);
+}
+
+void supervised_loaded(const char *path, const char *id) { tell_plugin(MESSAGE_PLUGIN, path, id); }
+void supervised_needed(const char *path, const char *id) { tell_plugin(MESSAGE_NEEDED, path, id); }
+void supervised_read(void) { supervised_send(MESSAGE_READ, NULL, 0, NULL, 0); }
 
 /* ---- plugins ---- */
 

@@ -16,6 +16,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 
 enum { CALLS_MAX = 64, PLACE_MAX = 200 };
 
@@ -38,7 +39,7 @@ typedef enum {
     NOTE_ENDED,       /* reported: the node ended; detail: a run_event_kind                   */
     NOTE_FAILED,      /* the node failed with the status in detail; text: why. It is not called again */
     NOTE_ITEM,        /* reported: the call `index` of a mapped node                          */
-    NOTE_FILE,        /* the node's file number `index` has its name, text                    */
+    NOTE_FILE,        /* the node's file number `index` has its name, text; detail: supervised_file_now() */
     NOTE_NAMING,      /* file number `index` is about to be named; text: folder, detail: its inode */
     NOTE_ROW,         /* the row is finished; detail 1: failed, text: why                      */
     NOTE_LINE,        /* the row's line goes to the manifest at byte `detail`, with `index` bytes */
@@ -47,8 +48,10 @@ typedef enum {
     NOTE_KEY,      /* the same for whoever has its key, in `node`         */
     NOTE_FUNCTION, /* another function of the node did: node is of its name and the function's */
     NOTE_TYPE,     /* nodes of this type are not called any more          */
-    NOTE_PLUGIN    /* nothing of this plugin is called any more           */
+    NOTE_PLUGIN,   /* nothing of this plugin is called any more           */
+    NOTE_LEFT_OUT  /* the plugin's file, in `node`, is not loaded any more; text says why */
 } note_kind;
+enum { NOTE_WROTE = 256 /* in the detail of a NOTE_ENDED: the node has written its files */ };
 
 typedef struct supervised_note {
     uint32_t size, kind;
@@ -58,26 +61,24 @@ typedef struct supervised_note {
     char text[];
 } supervised_note;
 
-enum { NOTES_BYTES = 64 << 20, ENDED_KINDS = 16 };
+enum { NOTES_BYTES = 64 << 20, NOTE_TEXT_MAX = 3900, ENDED_KINDS = 16 };
 
 typedef struct {
-    uint64_t whole; /* so is this; another number: it was overwritten */
+    uint64_t whole; /* the run's own number, here and below; another one: it was overwritten */
     /* ---- from the watching process ---- */
     uint32_t attempt; /* 0: the first */
     int alone;        /* one node at a time, so that it is seen which one ends the process */
     uint64_t entropy; /* what `random` seeds are drawn from in every attempt */
     double began;     /* clock_seconds() of the first attempt */
     char store[512];  /* folder for results where nothing is to be kept; "" : there is none */
+    int holds;        /* of the plugins that are not kiln's own, this process loads one at most: */
+    uint64_t exempt;  /* the one whose file has this number; 0: none. The others' nodes wait     */
     /* ---- from the run ---- */
-    /* main() is about to return `status`; FINISHED and a number that only these two processes know, so that a plugin
-     * that writes wildly does not look like it. */
-    _Atomic uint64_t finished;
-    atomic_int status;
-    digest files;             /* of all that was written, as it was then */
     atomic_int ended_at_once; /* a second Ctrl-C, or the like                             */
     atomic_int asked;         /* how many signals have asked it to stop                   */
     atomic_int takes_part;    /* a plugin that is not kiln's own, and not trusted, does   */
     atomic_int unwatched;     /* none is loaded: an end of the process is just that       */
+    atomic_uint alive;        /* grows while something is done outside of calls           */
     atomic_size_t total;      /* nodes of the run, as far as it knows                     */
     atomic_size_t ended[ENDED_KINDS], outputs_done;
     /* ---- the last breath ---- */
@@ -89,16 +90,21 @@ typedef struct {
     char how[100];      /* "exit(0)" */
     char place[300];    /* "name.so+0x1234" of the first plugin on the stack, "" : none */
     char culprit[PLACE_MAX];
+    uint64_t whole_calls;
     supervised_call calls[CALLS_MAX];
     atomic_uint order;
     atomic_size_t n_note; /* bytes of the notes that are whole */
     _Alignas(16) char notes[NOTES_BYTES];
+    uint64_t whole_end;
 } supervised_page;
 
 extern supervised_page *supervision; /* NULL: nobody watches */
 
 /* Maps the memory; 0: there is none. */
 int supervised_begin(void);
+/* Of the watching process while there is no other: maps it anew at the same place, with these notes in it. 0: it
+ * cannot. */
+int supervised_renew(const char *notes, size_t n_note);
 void supervised_end(void);
 /* In the process that runs, before anything else: finds what the ones before it have noted. */
 void supervised_attempt_begin(void);
@@ -118,6 +124,33 @@ static inline void supervised_sign(int call)
     if (call && supervision) atomic_fetch_add_explicit(&supervision->calls[call - 1].signs, 1, memory_order_relaxed);
 }
 
+/* Something is done that is no call: files are read, results are kept. */
+static inline void supervised_alive(void)
+{
+    if (supervision) atomic_fetch_add_explicit(&supervision->alive, 1, memory_order_relaxed);
+}
+
+/* ---- plugins that are left out ---- */
+
+/* Why the file is not to be loaded in this process; NULL: it is. *held: in this one alone. */
+const char *supervised_left_out(const char *path, int *held);
+/* The plugin of that id is not in this process; its nodes are known all the same. */
+void supervised_absent(const char *id, const char *why, int held, int has_others);
+/* Why; NULL: it is there. *held as above. */
+const char *supervised_is_absent(const char *id, int *held);
+/* 1: a plugin that is held back has registered more than samplers and schedules. */
+int supervised_others_held(void);
+void supervised_forget_absent(void);
+/* 1: this process leaves work to a later one. */
+static inline int supervised_holds(void) { return supervision && supervision->holds; }
+/* What runs with the plugins that are there is finished. Does not return. */
+_Noreturn void supervised_end_held(void);
+
+/* For the watching process: which plugins were loaded, and of which the workflow uses something. */
+void supervised_loaded(const char *path, const char *id);
+void supervised_needed(const char *path, const char *id);
+void supervised_read(void);
+
 /* ---- notes ---- */
 
 uint64_t supervised_name(const char *name); /* its number, never 0 */
@@ -125,6 +158,9 @@ uint64_t supervised_name(const char *name); /* its number, never 0 */
 uint64_t supervised_function_of(uint64_t node, const char *function);
 /* Appends one; text NULL: "". NULL: it is full. */
 supervised_note *supervised_note_add(supervised_note note, const char *text);
+/* Inode and size of the file as one number; 0: it is not there. */
+uint64_t supervised_file_now(const char *path);
+uint64_t supervised_file_of(const struct stat *file);
 /* What the note says has been reported. n NULL: nothing. */
 void supervised_note_said(const supervised_note *n);
 /* Of the processes before this one; NULL: none. */

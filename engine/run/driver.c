@@ -216,6 +216,10 @@ kiln_status job_run(job *j, const job_setting *setting, const job_rows *rows, jo
         .job = j, .setting = setting, .wanted = rows, .out = setting->out ? setting->out : "out", .sum = summary};
     loader_cache_init(&d->loaders);
     kiln_status status = drive(d, e);
+    if (supervised_holds() && d->executed && !d->sum->cancelled && !d->sum->nodes.cancelled) {
+        machine_close(&d->machine); /* what is kept is written */
+        supervised_end_held();
+    }
     finish(d, status, &late);
     mem_free(d);
     if (status != KILN_OK) return status;

@@ -3,12 +3,15 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "plugin/abilities.h"
 #include "plugin/output.h"
 #include "plugin/supervised.h"
 #include "run/interrupt.h"
 #include "run/node_call.h"
 #include "run/node_files.h"
 #include "run/resume.h"
+
+#include <string.h>
 
 /* ---- what calls get ---- */
 
@@ -33,9 +36,9 @@ static void env_preview(void *self, size_t node, const uint8_t *rgb, uint32_t wi
     if (is_told(x, node)) report_preview(x->machine->report, node, rgb, width, height);
 }
 
-static void env_naming(void *self, size_t node, const char *folder, uint64_t inode)
+static void env_naming(void *self, size_t node, const char *folder, const struct stat *file)
 {
-    resume_naming(((execution *)self)->batch, node, folder, inode);
+    resume_naming(((execution *)self)->batch, node, folder, file);
 }
 
 static void env_file(void *self, size_t node, const char *path)
@@ -133,6 +136,53 @@ static call_environment environment(execution *x, output_folder *output)
                               .validate = x->setting->validate};
 }
 
+/* ---- plugins that are not in this process ---- */
+
+/* The plugin whose sampler or schedule parameter k names and that is not here; NULL: there is none. */
+static const char *absent_owner(const graph_node *g, uint32_t k, int *held)
+{
+    const kiln_param *p = node_param(g->type, k);
+    const char *name = NULL, *owner;
+    if (p->type != KILN_P_NAME || !p->from || !g->params) return NULL;
+    memcpy(&name, (const char *)g->params + p->offset, sizeof name);
+    owner = name ? registry_owner_of(p->from, name) : NULL;
+    return owner && supervised_is_absent(owner, held) ? owner : NULL;
+}
+
+/* A model's file may be of a family that a plugin has brought; and what a wire says is not known yet. */
+static int may_need_held(const graph_node *g, uint32_t k)
+{
+    const kiln_param *p = node_param(g->type, k);
+    int held = 0;
+    if (p->type == KILN_P_FILE) return p->from && strcmp(p->from, "input") != 0 && supervised_others_held();
+    if (p->type == KILN_P_NAME && g->param_in && g->param_in[k].node != SOURCE_NONE) return 1;
+    return absent_owner(g, k, &held) && held;
+}
+
+/* Hook of a process that holds plugins back: what needs one of them waits for a later process. */
+static int can_be_called(void *self, size_t i)
+{
+    const execution *x = self;
+    const graph_node *g = batch_node(x->batch, i);
+    int held = 0;
+    if (supervised_is_absent(x->batch->info[i]->plugin->id, &held) && held) return 0;
+    for (uint32_t k = 0; k < g->type->n_param; k++)
+        if (may_need_held(g, k)) return 0;
+    return 1;
+}
+
+/* A node of kiln's own that needs the sampler of a plugin that is left out. */
+static kiln_status needs_absent(const graph_node *g, error *e)
+{
+    for (uint32_t k = 0; supervision && k < g->type->n_param; k++) {
+        const char *owner = absent_owner(g, k, NULL);
+        if (owner)
+            return error_set(e, KILN_ERR_BUG, "node '%s' (%s): its %s is plugin %s's, which %s", g->doc->name,
+                             g->type->type, node_param(g->type, k)->name, owner, supervised_is_absent(owner, NULL));
+    }
+    return KILN_OK;
+}
+
 /* ---- computing ---- */
 
 typedef struct {
@@ -178,6 +228,7 @@ static kiln_status call(void *self, size_t i, const void *params, kiln_value *co
     report *to = x->machine->report;
     const graph_node *g = batch_node(x->batch, i);
     TRY(resume_failure(x->batch, i, e));
+    TRY(needs_absent(g, e));
     int may_keep = x->loaders && g->cacheable && !is_output(g) && !g->mapped, fetched;
     if (may_keep && loader_cache_take(x->loaders, g, out)) return report_note(to, i, "kept from earlier rows"), KILN_OK;
     pending_call c = {.x = x, .node = i, .params = params, .in = in};
@@ -211,6 +262,7 @@ static kiln_status wants(void *self, size_t i, const void *params, kiln_value *c
 static void on_event(void *self, const run_event *ev)
 {
     execution *x = self;
+    if (ev->kind == RUN_NODE_UNKNOWN) return; /* a later process runs it */
     run_event shown = resume_event(x->batch, ev);
     report_event(x->machine->report, &shown);
     row_log_event(x->log, ev);
@@ -257,7 +309,8 @@ kiln_status execute_batch(execution *x, run_summary *summary, error *e)
                        .taken = taken,
                        .item = item,
                        .items = items,
-                       .wants = wants};
+                       .wants = wants,
+                       .can_be_called = supervised_holds() ? can_be_called : NULL};
     run_setting setting = {.workers = runs_alone(x) ? 1 : x->setting->jobs,
                            .fail_fast = x->setting->fail_fast,
                            .cancel = &interrupted,

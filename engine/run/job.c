@@ -256,6 +256,19 @@ static int foreign_takes_part(const job *j)
     return 0;
 }
 
+/* Tells which of them the workflow needs. */
+static void say_needed(const job *j)
+{
+    const reading *r = &j->first;
+    for (size_t i = 0; i < catalog_plugins(j->catalog); i++) {
+        const plugin_info *p = catalog_plugin(j->catalog, i);
+        int needed = is_foreign(p) && registry_has_rows_of(p->id);
+        for (size_t k = 0; r->info && is_foreign(p) && k < r->w.n; k++) needed |= r->info[k] && r->info[k]->plugin == p;
+        if (needed) supervised_needed(p->path, p->id);
+    }
+    supervised_read();
+}
+
 static kiln_status open_source(job *j, const job_source *s, error *e)
 {
     j->line = s->line, j->line_arg = s->arg;
@@ -269,7 +282,7 @@ static kiln_status open_source(job *j, const job_source *s, error *e)
     TRY(file_roots_find(&j->roots, &j->memory, s->path, s->models, s->input, e));
     TRY(read_text(j, s->path, e));
     TRY(job_read(j, s->set, s->n_set, &j->first, e));
-    if (supervision) atomic_store(&supervision->takes_part, foreign_takes_part(j));
+    if (supervision) atomic_store(&supervision->takes_part, foreign_takes_part(j)), say_needed(j);
     return KILN_OK;
 }
 

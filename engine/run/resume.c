@@ -46,7 +46,7 @@ int resume_has_written(batch *b, size_t node)
     const graph_node *g = batch_node(b, node);
     if (!is_output(g) || (g->type->n_out && g->used)) return 0;
     const supervised_note *n = find(b, node, NOTE_ENDED, 0);
-    return n && (n->detail == RUN_NODE_DONE || n->detail == RUN_NODE_FETCHED);
+    return n && n->detail & NOTE_WROTE;
 }
 
 void resume_take_files(row_log *l, size_t node)
@@ -55,11 +55,15 @@ void resume_take_files(row_log *l, size_t node)
     for (uint64_t i = 0; (n = find(l->batch, node, NOTE_FILE, i)); i++) row_log_file(l, node, n->text);
 }
 
+static int wrote(const batch *b, const run_event *ev)
+{
+    return (ev->kind == RUN_NODE_DONE || ev->kind == RUN_NODE_FETCHED) && is_output(batch_node(b, ev->node));
+}
+
 static void count_end(const batch *b, const run_event *ev)
 {
     atomic_fetch_add(&supervision->ended[ev->kind], 1);
-    int wrote = ev->kind == RUN_NODE_DONE || ev->kind == RUN_NODE_FETCHED;
-    if (wrote && is_output(batch_node(b, ev->node))) atomic_fetch_add(&supervision->outputs_done, 1);
+    if (wrote(b, ev)) atomic_fetch_add(&supervision->outputs_done, 1);
 }
 
 static size_t ended(void)
@@ -79,7 +83,8 @@ run_event resume_event(batch *b, const run_event *ev)
     if (!supervision) return shown;
     const supervised_note *event_note = find(b, ev->node, kind, index);
     int is_new = !event_note;
-    if (is_new && !cancelled) event_note = note(b, ev->node, kind, index, ev->kind, NULL);
+    if (is_new && !cancelled)
+        event_note = note(b, ev->node, kind, index, ev->kind | (is_end && wrote(b, ev) ? NOTE_WROTE : 0), NULL);
     if (is_new && is_end) count_end(b, ev);
     if (ev->kind == RUN_NODE_FAILED && is_new && !cancelled)
         note(b, ev->node, NOTE_FAILED, 0, (uint64_t)(int64_t)ev->failure->status, ev->failure->message);
@@ -128,14 +133,20 @@ const char *resume_next_file(batch *b, size_t node, atomic_uint **said)
     return n ? name_of_inode(b, n->text, n->detail) : NULL;
 }
 
-void resume_naming(batch *b, size_t node, const char *folder, uint64_t inode)
+/* What the file was before it had a name by which a plugin could reach it. */
+static _Thread_local uint64_t about_to_be_named;
+
+void resume_naming(batch *b, size_t node, const char *folder, const struct stat *file)
 {
-    note(b, node, NOTE_NAMING, b->n_file[node], inode, folder);
+    about_to_be_named = supervised_file_of(file);
+    note(b, node, NOTE_NAMING, b->n_file[node], file->st_ino, folder);
 }
 
 atomic_uint *resume_named(batch *b, size_t node, const char *path)
 {
-    supervised_note *n = note(b, node, NOTE_FILE, b->n_file[node]++, 0, path);
+    uint64_t file = about_to_be_named ? about_to_be_named : supervised_file_now(path);
+    supervised_note *n = note(b, node, NOTE_FILE, b->n_file[node]++, file, path);
+    about_to_be_named = 0;
     return n ? &n->said : NULL;
 }
 

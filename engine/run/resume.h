@@ -5,6 +5,8 @@
 
 #include "run/row_log.h"
 
+#include <sys/stat.h>
+
 /* Before a call of the node on this thread: whose it is. */
 void resume_place(batch *b, size_t node);
 /* KILN_OK; or how the node failed in an earlier process. */
@@ -24,7 +26,7 @@ run_event resume_event(batch *b, const run_event *ev);
  */
 const char *resume_next_file(batch *b, size_t node, atomic_uint **said);
 /* The node's next file is about to get a name in that folder. */
-void resume_naming(batch *b, size_t node, const char *folder, uint64_t inode);
+void resume_naming(batch *b, size_t node, const char *folder, const struct stat *file);
 /* It has one. For report_file. */
 atomic_uint *resume_named(batch *b, size_t node, const char *path);
 

@@ -22,14 +22,31 @@ static void add_each(sandbox_list *l, const char *const *path, size_t n, int wri
     for (size_t i = 0; i < n; i++) sandbox_add(l, path[i], writable);
 }
 
-/* Libraries, drivers, what they read of the system, and the devices they open. */
+/* A GPU's devices and what its driver reads. nvidia-modprobe, which makes the devices, cannot become root in here: they
+ * have to be there before. */
+static void add_gpu(sandbox_list *l)
+{
+    static const char *const read[] = {"/opt/nvidia", "/etc/OpenCL", "/etc/nvidia"};
+    static const char *const write[] = {"/dev/dri",       "/dev/nvidia-uvm",  "/dev/nvidia-uvm-tools",
+                                        "/dev/nvidiactl", "/dev/nvidia-caps", "/dev/nvidia-modeset"};
+    add_each(l, read, sizeof read / sizeof read[0], 0);
+    add_each(l, write, sizeof write / sizeof write[0], 1);
+    DIR *d = opendir("/dev");
+    for (struct dirent *x; d && (x = readdir(d));)
+        if (strncmp(x->d_name, "nvidia", 6) == 0) {
+            sandbox_add(l, arena_printf(&l->memory, "/dev/%s", x->d_name), 1);
+            sandbox_add(l, "/dev/shm", 1); /* which the driver shares memory by */
+        }
+    if (d) closedir(d);
+}
+
+/* Libraries, and what they read of the system. */
 static void add_system(sandbox_list *l)
 {
     static const char *const read[] = {"/usr",
                                        "/lib",
                                        "/lib64",
                                        "/bin",
-                                       "/opt/nvidia",
                                        "/nix/store",
                                        "/etc/ld.so.cache",
                                        "/etc/ld.so.conf",
@@ -38,14 +55,10 @@ static void add_system(sandbox_list *l)
                                        "/etc/localtime",
                                        "/etc/fonts",
                                        "/var/cache/fontconfig",
-                                       "/etc/OpenCL",
-                                       "/etc/nvidia",
                                        "/proc",
                                        "/sys"};
-    static const char *const write[] = {"/dev/null",      "/dev/zero",        "/dev/full",
-                                        "/dev/random",    "/dev/urandom",     "/dev/tty",
-                                        "/dev/dri",       "/dev/nvidia-uvm",  "/dev/nvidia-uvm-tools",
-                                        "/dev/nvidiactl", "/dev/nvidia-caps", "/dev/nvidia-modeset"};
+    static const char *const write[] = {"/dev/null",   "/dev/zero",    "/dev/full",
+                                        "/dev/random", "/dev/urandom", "/dev/tty"};
 #ifdef __SANITIZE_ADDRESS__ /* looks into a file when the process ends */
     const char *leaks = getenv("LSAN_OPTIONS"), *suppressions = leaks ? strstr(leaks, "suppressions=") : NULL;
     if (suppressions) {
@@ -59,13 +72,6 @@ static void add_system(sandbox_list *l)
 #endif
     add_each(l, read, sizeof read / sizeof read[0], 0);
     add_each(l, write, sizeof write / sizeof write[0], 1);
-    DIR *d = opendir("/dev");
-    for (struct dirent *x; d && (x = readdir(d));)
-        if (strncmp(x->d_name, "nvidia", 6) == 0) {
-            sandbox_add(l, arena_printf(&l->memory, "/dev/%s", x->d_name), 1);
-            sandbox_add(l, "/dev/shm", 1); /* which the driver shares memory by */
-        }
-    if (d) closedir(d);
 }
 
 static void add_colons(sandbox_list *l, const char *paths, int writable)
@@ -173,6 +179,13 @@ static kiln_status add_roots(sandbox_list *l, const sandbox_run *r, error *e)
     return KILN_OK;
 }
 
+/* What the driver compiles goes to a folder that runs in a sandbox alone use, since ~/.nv is everybody's. */
+static void keep_compiled(sandbox_list *l, const char *own)
+{
+    const char *path = arena_printf(&l->memory, "%s/cuda-sandbox", own);
+    if (path) setenv("CUDA_CACHE_PATH", path, 1);
+}
+
 /* Results, spilled data and states: TMPDIR leads into the output folder, so that there is no other place. */
 static kiln_status add_written(sandbox_list *l, const sandbox_run *r, error *e)
 {
@@ -190,6 +203,7 @@ static kiln_status add_written(sandbox_list *l, const sandbox_run *r, error *e)
                       : home && home[0] == '/' ? arena_printf(&l->memory, "%s/.cache/kiln", home)
                                                : NULL;
     if (own && folder_make_private(own, NULL) == KILN_OK) sandbox_add(l, own, 1);
+    if (own && r->gpu) keep_compiled(l, own);
     if (cache && folder_make_private(cache, NULL) == KILN_OK) sandbox_add(l, cache, 1);
     mem_free(cache);
     if (supervision) sandbox_add(l, supervision->store, 1);
@@ -199,6 +213,7 @@ static kiln_status add_written(sandbox_list *l, const sandbox_run *r, error *e)
 kiln_status sandbox_paths(sandbox_list *l, const sandbox_run *r, error *e)
 {
     add_system(l);
+    if (r->gpu) add_gpu(l);
     add_installed(l);
     if (strcmp(r->workflow, "-") != 0) sandbox_add(l, r->workflow, 0);
     if (!picture_text_is_picture(r->workflow)) add_named_files(l, r->workflow, INCLUDES);

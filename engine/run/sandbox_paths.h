@@ -7,6 +7,7 @@
 typedef struct {
     const char *workflow, *plugins, *models, *input; /* as job_source                            */
     const char *out, *cache;                         /* as job_setting; cache NULL: the default  */
+    int gpu;                                         /* it may compute on one: its devices, and what its driver reads */
 } sandbox_run;
 
 /* Reads: models, inputs, the workflow, plugins, what is installed, what libraries and drivers want. Writes: the output

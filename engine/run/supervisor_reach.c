@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -72,6 +73,28 @@ void supervisor_hide(pid_t watcher)
 #else
 void supervisor_hide(pid_t watcher) { (void)watcher; }
 #endif
+
+/* ---- the terminal ---- */
+
+static struct termios terminal;
+static int has_terminal;
+
+void supervisor_terminal_keep(void) { has_terminal = tcgetattr(STDERR_FILENO, &terminal) == 0; }
+
+void supervisor_terminal_put_back(void)
+{
+    struct termios now;
+    sigset_t writing, before;
+    if (!has_terminal || tcgetattr(STDERR_FILENO, &now) != 0) return;
+    if (now.c_iflag == terminal.c_iflag && now.c_oflag == terminal.c_oflag && now.c_lflag == terminal.c_lflag &&
+        now.c_cflag == terminal.c_cflag)
+        return;
+    sigemptyset(&writing), sigaddset(&writing, SIGTTOU); /* this process may be in the background */
+    sigprocmask(SIG_BLOCK, &writing, &before);
+    if (tcsetattr(STDERR_FILENO, TCSANOW, &terminal) == 0)
+        print_text(stderr, "kiln: warning: a plugin changed the modes of the terminal; they were put back\n");
+    sigprocmask(SIG_SETMASK, &before, NULL);
+}
 
 /* ---- processes that are left ---- */
 
@@ -141,18 +164,37 @@ digest supervisor_files(void)
     return all;
 }
 
-uint64_t supervisor_busy(pid_t child)
+static int is_noted_again(const supervised_note *n)
 {
-    static const char *const file[] = {"stat", "io"};
-    uint64_t busy = 0;
-    for (size_t i = 0; i < sizeof file / sizeof *file; i++) {
-        char path[64], text[2048];
-        snprintf(path, sizeof path, "/proc/%ld/%s", (long)child, file[i]);
-        FILE *f = fopen(path, "re");
-        if (!f) continue;
-        size_t n = fread(text, 1, sizeof text, f);
-        fclose(f);
-        busy = busy * 31 + digest_of(text, n).lo;
+    for (const supervised_note *k = supervised_next(n); k; k = supervised_next(k))
+        if (k->kind == NOTE_FILE && strcmp(k->text, n->text) == 0) return 1;
+    return 0;
+}
+
+const char *supervisor_lost_file(void)
+{
+    for (const supervised_note *n = supervised_next(NULL); n; n = supervised_next(n)) {
+        if (n->kind != NOTE_FILE) continue;
+        uint64_t now = supervised_file_now(n->text);
+        int is_lost = !now || (n->detail && now != n->detail && now >> 32 == n->detail >> 32);
+        if (is_lost && !is_noted_again(n)) return n->text;
     }
-    return busy;
+    return NULL;
+}
+
+/* Two looks at the same text give the same number. */
+static uint64_t look_at(pid_t child, const char *file)
+{
+    char path[64], text[2048];
+    snprintf(path, sizeof path, "/proc/%ld/%s", (long)child, file);
+    FILE *f = fopen(path, "re");
+    if (!f) return 0;
+    size_t n = fread(text, 1, sizeof text, f);
+    fclose(f);
+    return digest_of(text, n).lo;
+}
+
+used_so_far supervisor_used(pid_t child)
+{
+    return (used_so_far){.processor = look_at(child, "stat"), .files = look_at(child, "io")};
 }

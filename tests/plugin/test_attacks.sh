@@ -62,7 +62,7 @@ attack pool_stack 3 "$by crashed with SIGSEGV (stack overflow) in its run()"
 attack pool_floats 0 'changed the floating-point mode; it was put back'
 attack nice_19 0 "$of changed the priority of its thread"
 run Attack ", inputs: {way: jump_out}"; cmp -s out/p_00001_.png right.png; verdict jump_out $?
-attack tls_hang 1 'kiln: error: .*did nothing for 3 s and was ended'
+attack tls_hang 1 'kiln: error: plugin org.example.attack (attack.so) is left out of this run: outside of its nodes it did .* for [0-9]* s and was ended'
 attack at_end_hangs 3 "$by gave no sign of life for 3 s in its run() and was ended"
 attack at_end_crashes 3 "$by crashed with SIGSEGV in its run(), at attack.so+0x"
 # ---- what the process has
@@ -80,7 +80,7 @@ fi
 attack comma_thread 0 "$of changed the locale of its thread with uselocale(); it was put back"
 attack unmap_others 1 "node 'noise' (ImageAddNoise), $own"
 # ---- files
-lost watcher_memory 1 'kiln: error: a plugin has written over what this process and the run share'
+attack watcher_memory 3 "$by wrote over what the watching process shares with it in its run(); such a process is ended"
 run Attack ", inputs: {way: truncate_store}"; [ "$code" = 0 ] && cmp -s out/p_00001_.png right.png; verdict truncate_store $?
 lost exit_empties 1 'kiln: error: while the process of the run ended, a file that it had written was changed or taken away'
 lost exit_removes 1 'kiln: error: while the process of the run ended, a file that it had written was changed or taken away'

@@ -353,7 +353,7 @@ static void test_a_loop_is_stopped(void)
     snprintf(path, sizeof path, "%s/loop.so", folder);
     time_t begin = time(NULL);
     int fatal = 0;
-    CHECK_EQ(probe_plugin(path, NULL, 1, &fatal, &e), KILN_ERR_INVALID);
+    CHECK_EQ(probe_plugin(path, NULL, 1, (digest){0}, &fatal, &e), KILN_ERR_INVALID);
     CHECK_EQ(fatal, 1);
     CHECK(time(NULL) - begin < 5);
     CHECK_MSG(strstr(e.message, "did not come back within 1 s while it was being loaded") != NULL, "%s", e.message);

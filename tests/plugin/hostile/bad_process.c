@@ -40,7 +40,16 @@ __attribute__((constructor)) static void pretend(void)
     if (BAD == 4) setenv("KILN_CHECK_ELSEWHERE", "1", 1);
 }
 
-static void habit(void)
+/* Uses a call's kiln_ctx when that has ended. */
+static const kiln_host *used;
+static void *is_late(void *ctx)
+{
+    nanosleep(&(struct timespec){.tv_nsec = 3000000}, NULL);
+    used->progress(ctx, 1, 2, "late");
+    return ctx;
+}
+
+static void habit(const kiln_call *c)
 {
     static int left;
     pthread_t thread;
@@ -61,6 +70,9 @@ static void habit(void)
     case 21:
         for (int fd = 3; fd < 100; fd++) close(fd);
         break;
+    case 23: used = c->host, pthread_create(&thread, NULL, is_late, c->ctx), pthread_detach(thread); break;
+    case 24: nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL); break;
+    case 25: sleep(1000); break;
     }
 }
 
@@ -68,7 +80,7 @@ static kiln_status run(const kiln_call *c)
 {
     kiln_status status = c->host->progress(c->ctx, 0, 1, "it");
     if (status) return status;
-    habit();
+    habit(c);
     if (BAD == 22 && access("here.txt", R_OK) != 0) return c->host->fail(c->ctx, KILN_ERR_IO, "here.txt is not there");
     c->out[0] = kit_values(c)->new_float(c->ctx, own());
     return c->out[0] ? KILN_OK : KILN_ERR_NOMEM;
