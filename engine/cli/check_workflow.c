@@ -25,16 +25,18 @@ extern char **environ;
 
 /* ---- one run ---- */
 
-/* With --validate where events are asked for. The wait status, or -1 with errno; what it printed goes to the file
- * `log`. */
+/* With --validate where events are asked for; out NULL: --dry-run. The wait status, or -1 with errno; what it printed
+ * goes to the file `log`. */
 static int run(const workflow_trial *t, const char *out, const char *log, const char *threads, const char *events)
 {
-    const char *argv[20] = {"kiln",      "run",   t->workflow, "--plugins", t->plugin, "--no-cache",
-                            "--threads", threads, "--out",     out,         "--quiet"};
-    size_t n = 11;
+    const char *argv[20] = {"kiln",       "run",       t->workflow, "--plugins", t->plugin,
+                            "--no-cache", "--threads", threads,     "--quiet"};
+    size_t n = 9;
     pid_t pid;
     int status = -1;
     posix_spawn_file_actions_t actions;
+    if (out) argv[n++] = "--out", argv[n++] = out;
+    if (!out) argv[n++] = "--dry-run";
     if (events) argv[n++] = "--validate", argv[n++] = "--events", argv[n++] = events;
     if (t->models) argv[n++] = "--models", argv[n++] = t->models;
     str again = {0};
@@ -154,8 +156,8 @@ static void take_again(check_counts *c, const char *folder)
 
 check_counts check_workflow(const workflow_trial *t, int *took_part)
 {
-    enum { ONE, ONE_LOG, EVENTS, TWO, TWO_LOG, PATHS };
-    static const char *const name[PATHS] = {"one", "one.txt", "events.jsonl", "two", "two.txt"};
+    enum { ONE, ONE_LOG, EVENTS, TWO, TWO_LOG, ESTIMATE_LOG, PATHS };
+    static const char *const name[PATHS] = {"one", "one.txt", "events.jsonl", "two", "two.txt", "estimate.txt"};
     check_counts c = {0};
     str s[PATHS] = {{0}};
     const char *path[PATHS] = {0};
@@ -169,6 +171,8 @@ check_counts check_workflow(const workflow_trial *t, int *took_part)
                            "with one thread and --validate")) {
         *took_part = t->own->n_node == 0 || ran(t, path[EVENTS]);
         take_again(&c, t->folder);
+        judge_run(&c, run(t, NULL, path[ESTIMATE_LOG], "1", NULL), path[ESTIMATE_LOG],
+                  "in an estimate (--dry-run), where tensors have no data");
         if (judge_run(&c, run(t, path[TWO], path[TWO_LOG], "3", NULL), path[TWO_LOG], "with three threads"))
             check_found(&c, compare(&c, path[ONE], path[TWO]) > 0, "workflow", "it ended well and wrote no file");
     }

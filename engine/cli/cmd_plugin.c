@@ -19,6 +19,9 @@ static const option options[] = {
     {"--id", 0, "ID", "new: its id, which begins with a domain of yours (default: org.example.NAME)", 0},
     {"--replace", 0, NULL, "install: over the one of this id that is installed", 0},
     {"--device", 0, "NAME", "check: try its ops on this device too: cuda, cuda:1, reference", 0},
+    {"--workflow", 0, "FILE", "check: also run this workflow (default: NAME.yaml beside it)", 0},
+    {"--models", 0, "DIRS", "check: look for models of that workflow here first", 0},
+    {"--fixture", 0, "FILE", "check: a model file of its family (default: NAME.safetensors beside it)", 0},
     {"--output", 'o', "FILE", "index: write it here (default: kiln-plugins.json in the folder)", 0},
     PLUGINS_OPTION,
     {"--json", 0, NULL, "list, info: print JSON", 0},
@@ -55,7 +58,7 @@ static const struct {
     int (*run)(const plugin_request *);
 } actions[] = {
     {"new", "a NAME", "--kind --lang --id", 1, 1, plugin_new},
-    {"check", "a .so, a folder or an id", "--device", 1, 60, plugin_check},
+    {"check", "a .so, a folder or an id", "--device --workflow --models --fixture", 1, 60, plugin_check},
     {"install", "a .so or a folder", "--replace", 1, 1, plugin_install},
     {"list", "", "--json", 0, 1, list_plugins},
     {"info", "a .so, a folder or an id", "--json", 1, 1, plugin_info_of},
@@ -135,23 +138,36 @@ static int check_manifest(const plugin_manifest *m, const char *so)
     return agrees;
 }
 
+/* kiln check-plugin, with those of its options that were given. */
+static int check_by_command(const plugin_request *r, const char *so)
+{
+    static const char *const handed_on[] = {"--device", "--workflow", "--models", "--fixture"};
+    enum { HANDED_ON = sizeof handed_on / sizeof handed_on[0] };
+    char *argv[3 + 2 * HANDED_ON] = {"check-plugin", arena_strdup(r->memory, so)};
+    int n = 2;
+    for (size_t i = 0; i < HANDED_ON; i++) {
+        const char *value = argument(r->args, handed_on[i]);
+        if (!value) continue;
+        argv[n++] = arena_strdup(r->memory, handed_on[i]), argv[n++] = arena_strdup(r->memory, value);
+    }
+    for (int i = 0; i < n; i++)
+        if (!argv[i]) return print_text(stderr, "kiln plugin check: out of memory\n"), EXIT_RUN_FAILED;
+    return cmd_check_plugin(n, argv);
+}
+
 int plugin_check(const plugin_request *r)
 {
     int worst = EXIT_DONE;
     for (size_t i = 0; i < r->n; i++) {
         error e = {0};
         plugin_manifest m;
-        const char *so = plugin_find_so(r, r->operand[i], &m, &e), *device = argument(r->args, "--device");
+        const char *so = plugin_find_so(r, r->operand[i], &m, &e);
         if (!so) {
             plugin_fail("check", &e);
             worst = EXIT_BAD_INPUT;
             continue;
         }
-        char *argv[] = {"check-plugin", arena_strdup(r->memory, so), "--device",
-                        device ? arena_strdup(r->memory, device) : NULL, NULL};
-        if (!argv[1] || (device && !argv[3]))
-            return print_text(stderr, "kiln plugin check: out of memory\n"), EXIT_RUN_FAILED;
-        int status = cmd_check_plugin(device ? 4 : 2, argv);
+        int status = check_by_command(r, so);
         if (!check_manifest(&m, so) && status == EXIT_DONE) status = EXIT_RUN_FAILED;
         if (status > worst) worst = status;
     }

@@ -6,8 +6,8 @@
  *
  *     for (size_t i = s->first; i < s->n; i++) {              // Euler
  *         TRY(s->denoise(s, s->x, s->sigma[i], d));            // d = x0
- *         double dt = s->sigma[i + 1] - s->sigma[i], a = dt / s->sigma[i];
- *         s->lincomb(s, s->x, 2, (double[]){1 + a, -a}, (kiln_latent *[]){s->x, d});
+ *         double ratio = s->sigma[i + 1] / s->sigma[i];
+ *         s->lincomb(s, s->x, 2, (double[]){ratio, 1 - ratio}, (kiln_latent *[]){s->x, d});
  *         TRY(s->step(s, i, d));
  *     }
  *

@@ -190,6 +190,7 @@ typedef struct {
      * many that fall evenly from `model`'s first level (NULL: from 1) to 0. */
     kiln_status (*sigmas_read)(const kiln_call *, const kiln_value *sigmas, const kiln_value *model, double **sigma,
                                size_t *n);
+    /* A SIGMAS value of n levels: one more than steps. */
     kiln_status (*sigmas_new)(const kiln_call *, const double *sigma, size_t n, kiln_value **out);
 
     /* ---- noise levels ---- */

@@ -4,11 +4,11 @@
  * its name in the file, and what else a loader has to find there. A family without save() is refused by its name. What
  * is saved and opened again has to compute the same.
  *
- *     static kiln_status save(const kiln_denoiser *d, kiln_weights *weights, const kiln_saving *s)
+ *     static kiln_status save(const kiln_denoiser *d, const kiln_model *m, const kiln_saving *s)
  *     {
  *         const char *tensor = "conv_in.weight";
  *         kiln_weight_row row = {.size = sizeof row, .name = "model.diffusion_model.input_blocks.0.0.weight",
- *                                .from = weights, .tensor = &tensor, .n_tensor = 1};
+ *                                .from = m->weights, .tensor = &tensor, .n_tensor = 1};
  *         TRY(s->tensor(s, &row));
  *         return s->text(s, "modelspec.prediction_type", "epsilon");
  *     }

@@ -79,7 +79,8 @@ static const kiln_param param[] = {
     KIT_ENUM(save_params, format, format, FORMAT_TXT, "The file's ending."),
 };
 const kiln_node node_save_text = {KIT_NODE_FLAGS(KILN_NODE_OUTPUT | KILN_NODE_REENTRANT | KILN_NODE_ESTIMATES, 1,
-                                                 "SaveText", "Save Text", "text", "Writes a text into a file, and prints it."),
+                                                 "SaveText", "Save Text", "text",
+                                                 "Writes a text into a file, and prints it."),
                                   KILN_ARRAY(in, in),
                                   KILN_ARRAY(out, out),
                                   KIT_PARAMS(save_params, param),

@@ -320,10 +320,10 @@ static kiln_status unchanged(void *arg, size_t node, error *e)
 static const char *earlier;
 static const char *written(void *arg, size_t node) { return (void)arg, (void)node, earlier; }
 static char named[600];
-static void naming(void *arg, size_t node, const char *path, uint64_t inode)
+static void naming(void *arg, size_t node, const char *path, const struct stat *file)
 {
     (void)arg, (void)node;
-    snprintf(named, sizeof named, "%s", inode ? path : "");
+    snprintf(named, sizeof named, "%s", file ? path : "");
 }
 static const char *no_text(void *arg, size_t node, const char *name) { return (void)arg, (void)node, (void)name, NULL; }
 
