@@ -107,7 +107,8 @@ static const kiln_param save_param[] = {{.name = "filename_prefix",
 
 static const kiln_files_api *files;
 
-static unsigned char byte_of(float v) { return (unsigned char)(v <= 0 ? 0 : v >= 1 ? 255 : v * 255); }
+/* Rounded. SaveImage cuts off, as ComfyUI does. */
+static unsigned char byte_of(float v) { return (unsigned char)(v <= 0 ? 0 : v >= 1 ? 255 : v * 255 + 0.5f); }
 
 static kiln_status save_one(const kiln_call *c, const kiln_tensor *t, const float *pixel)
 {

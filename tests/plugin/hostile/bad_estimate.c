@@ -8,12 +8,12 @@ static kiln_status run(const kiln_call *c)
     if (kit_estimating(c) && BAD != 1) {
         if (BAD == 2) return KILN_OK;
         c->out[0] = kit_values(c)->new_int(c->ctx, 1);
-        return KILN_OK;
+        return c->out[0] ? KILN_OK : KILN_ERR_NOMEM;
     }
     kiln_status status = c->host->view(c->ctx, c->in[0], &t);
     if (status) return status;
     c->out[0] = kit_values(c)->new_int(c->ctx, (int64_t)(((const float *)t.data)[0] * 9));
-    return KILN_OK;
+    return c->out[0] ? KILN_OK : KILN_ERR_NOMEM;
 }
 static kiln_status show(const kiln_call *c) { return c->host->progress(c->ctx, 0, 1, "shown"); }
 
