@@ -31,7 +31,7 @@ static const struct {
     {"ends", CHECK_BEHAVIOUR},      {"round-trip", CHECK_BEHAVIOUR}, {"f32", CHECK_BEHAVIOUR},
     {"bf16", CHECK_BEHAVIOUR},      {"progress", CHECK_BEHAVIOUR},   {"evaluations", CHECK_QUALITY},
     {"docs", CHECK_QUALITY},        {"law-of-flows", CHECK_QUALITY}, {"unasked", CHECK_BEHAVIOUR},
-    {"asked-twice", CHECK_QUALITY},
+    {"asked-twice", CHECK_QUALITY}, {"unfit", CHECK_BEHAVIOUR},
 };
 
 static check_level level_of(const char *test)

@@ -329,7 +329,7 @@ static void try_order(trial *t)
         return;
     }
     double best = -1;
-    int rises = 0; /* the order is still growing at the most steps */
+    double hoped = -1; /* where the order goes that is still growing at the most steps, and more than that */
     const double wanted = t->row->order - SLACK_OF_100 / 100.0;
     for (int even = 0; even < 2 && best < wanted; even++) {
         double last = -1, was = -1;
@@ -339,7 +339,7 @@ static void try_order(trial *t)
                            : now > 0 && last > 0   ? log2(last / now)
                                                    : -1;
             best = fmax(best, slope);
-            rises |= n == ORDER_STEPS && was >= 0 && slope > was + 0.1;
+            if (n == ORDER_STEPS && was >= 0 && slope > was + 0.1) hoped = fmax(hoped, slope + 3 * (slope - was));
             was = slope, last = now;
         }
     }
@@ -347,7 +347,7 @@ static void try_order(trial *t)
         check_left(&t->counts, "order", "it chooses its own levels, or could not be stopped on the way");
         return;
     }
-    if (best < wanted && rises)
+    if (best < wanted && hoped >= wanted)
         check_left(&t->counts, "order", "2^%.2f at %d steps, and still growing", best, ORDER_STEPS);
     else
         check_found(&t->counts, best >= wanted, "order",

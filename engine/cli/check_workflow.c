@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/memory_alloc.h"
 #include "base/str.h"
+#include "cli/command.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -76,6 +77,11 @@ static int judge_run(check_counts *c, int status, const char *log, const char *h
     if (status < 0) return check_found(c, 0, "process", "no process for it: %s", strerror(errno));
     if (WIFSIGNALED(status))
         return check_found(c, 0, "crash", "the run ended by SIG%s, %s: %s", sigabbrev_np(WTERMSIG(status)), how, said);
+    if (WEXITSTATUS(status) == EXIT_BAD_INPUT) /* nothing of the plugin has run */
+        return check_found(c, 0, "unfit",
+                           "the workflow cannot be run: %s; mend it, name another with --workflow, or its models' "
+                           "folder with --models",
+                           said);
     return check_found(c, WEXITSTATUS(status) == 0, "workflow", "the run ended with status %d, %s: %s",
                        WEXITSTATUS(status), how, said);
 }

@@ -29,4 +29,7 @@ case $KILN_BUILD in *-address | *-thread) echo "skip a_crash: a sanitizer ends t
 check 2; [ $? -eq 1 ] && grep -q "FAIL workflow .*in an estimate .*did not set output 'INT'" report.txt; verdict an_output_left_out $?
 "$kiln" plugin check bad2.so --workflow w.yaml >report.txt 2>&1; [ $? -eq 1 ] && grep -q "did not set output 'INT'" report.txt; verdict plugin_check_takes_a_workflow $?
 "$kiln" plugin check bad0.so --workflow none.yaml >report.txt 2>&1; [ $? -ne 0 ] && grep -q 'none.yaml' report.txt; verdict a_workflow_that_is_not_there $?
+sed 's/image: \[blank/picture: [blank/' w.yaml >unfit.yaml
+"$kiln" check-plugin bad0.so --workflow unfit.yaml >report.txt 2>&1
+[ $? -eq 1 ] && grep -q "FAIL unfit .*the workflow cannot be run: .*BadEstimate.*; mend it, name another with --workflow" report.txt && grep -q 'contract yes, behaviour no' report.txt; verdict a_workflow_that_does_not_fit $?
 exit $status

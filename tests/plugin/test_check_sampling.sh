@@ -66,4 +66,8 @@ P
 compile -DONLY_GOOD "$hostile/bad_sampling.c" -o good_sampling.so
 "$kiln" check-plugin good_sampling.so >report.txt 2>&1
 [ $? -eq 0 ] && grep -q 'contract yes, behaviour yes' report.txt && yes good_plugin || { cat report.txt; no good_plugin; }
+# Of order 2, said to be 4: its order is still growing a little at the most steps.
+sed 's/\.order = 2/.order = 4/; s/org.example.midpoint/org.example.boasts/' "$KILN_ROOT/plugins/examples/midpoint.c" >boasts.c && compile boasts.c -o boasts.so
+"$kiln" check-plugin boasts.so >report.txt 2>&1
+[ $? -eq 1 ] && grep -q 'FAIL order .*its row says order 4' report.txt && yes two_orders_more || { cat report.txt; no two_orders_more; }
 exit $status
