@@ -70,6 +70,7 @@
         RESIZE("bicubic", X(2, 7, 5, 3), X(2, 15, 4, 3), 15, 4, 3, 0, 0),                                              \
         RESIZE("bicubic, corners", X(2, 7, 5, 3), X(2, 15, 4, 3), 15, 4, 3, 1, 0),                                     \
         RESIZE("area", X(2, 7, 9, 6), X(2, 3, 4, 6), 3, 4, 4, 0, 0),                                                   \
+        RESIZE("bilinear, 1 channel", X(2, 7, 5, 1), X(2, 11, 13, 1), 11, 13, 2, 0, 0),                                \
         RESIZE("bilinear, antialias", X(2, 17, 19, 4), X(2, 5, 23, 4), 5, 23, 2, 0, 1),                                \
         RESIZE("bicubic, antialias", X(2, 17, 19, 4), X(2, 5, 8, 4), 5, 8, 3, 0, 1),                                   \
         ANY_POOL("average", X(2, 9, 7, 6), X(2, 5, 4, 6), 0, 2, 0, {3, 3}, {2, 2}, {1, 1}, {1, 1}),                    \
