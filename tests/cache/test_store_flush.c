@@ -1,5 +1,5 @@
-/* test_store_flush.c - results reach the index by themselves while a run goes on: whoever opens the store meanwhile finds
- * them, first ones and later ones, without a flush or a close; and a put does not wait for it.
+/* test_store_flush.c - results reach the index by themselves while a run goes on: whoever opens the store meanwhile
+ * finds them, first ones and later ones, without a flush or a close; and a put does not wait for it.
  */
 #include "store_kit.h"
 

@@ -1,5 +1,5 @@
-/* test_attention_refusals.c - attention whose k and v have fewer heads than q (kv_heads): what fits is recorded with its
- * shape, each operand that does not is refused with the shapes that differ.
+/* test_attention_refusals.c - attention whose k and v have fewer heads than q (kv_heads): what fits is recorded with
+ * its shape, each operand that does not is refused with the shapes that differ.
  */
 #include "graph_kit.h"
 
@@ -15,8 +15,10 @@ static recorder start(recording *r)
 static kiln_t attend(recorder *c, const int64_t *q, const int64_t *k, const int64_t *v, int kv)
 {
     return record_op(c->r, OP_ATTENTION, &(op_attr){.attention = {.heads = HEADS, .kv_heads = kv, .scale = 1}},
-                     (const kiln_t[]){record_input(c->r, "q", KILN_F32, 3, q), record_input(c->r, "k", KILN_F32, 3, k),
-                                      record_input(c->r, "v", KILN_F32, 3, v), {0}},
+                     (const kiln_t[]){record_input(c->r, "q", KILN_F32, 3, q),
+                                      record_input(c->r, "k", KILN_F32, 3, k),
+                                      record_input(c->r, "v", KILN_F32, 3, v),
+                                      {0}},
                      4);
 }
 

@@ -1,5 +1,6 @@
-/* test_lora_peft_series.c - how many powers of Q the rotation of an OFT has for each num_cayley_neumann_terms, as peft's
- * OFTRotationModule._cayley_batch() counts them: one term is no rotation at all, two have no last power of half weight.
+/* test_lora_peft_series.c - how many powers of Q the rotation of an OFT has for each num_cayley_neumann_terms, as
+ * peft's OFTRotationModule._cayley_batch() counts them: one term is no rotation at all, two have no last power of half
+ * weight.
  */
 #include "harness.h"
 
@@ -46,9 +47,12 @@ static void rotation(int terms, double strength, float *to)
 /* The factor that peft gives Q^m. */
 static double factor_of(int m, int terms)
 {
-    static const double factor[TERMS_MAX + 1][TERMS_MAX] = {[1] = {1},          [2] = {1, 2},
-                                                            [3] = {1, 2, 2, 1}, [4] = {1, 2, 2, 1},
-                                                            [5] = {1, 2, 2, 2, 1}, [6] = {1, 2, 2, 2, 2, 1},
+    static const double factor[TERMS_MAX + 1][TERMS_MAX] = {[1] = {1},
+                                                            [2] = {1, 2},
+                                                            [3] = {1, 2, 2, 1},
+                                                            [4] = {1, 2, 2, 1},
+                                                            [5] = {1, 2, 2, 2, 1},
+                                                            [6] = {1, 2, 2, 2, 2, 1},
                                                             [7] = {1, 2, 2, 2, 2, 2, 1}};
     return factor[terms][m];
 }

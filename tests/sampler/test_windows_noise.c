@@ -1,5 +1,5 @@
-/* test_windows_noise.c - whose drawn noise each picture begins with is what the MODEL's windows say (kiln_windows.noise):
- * any picture may take any other's, the first one too; without memory the sampling fails.
+/* test_windows_noise.c - whose drawn noise each picture begins with is what the MODEL's windows say
+ * (kiln_windows.noise): any picture may take any other's, the first one too; without memory the sampling fails.
  */
 #include "sampling_kit.h"
 
@@ -39,7 +39,8 @@ static kiln_value *noise_of(const int64_t *picture)
     float all[NUMBERS], data[NUMBERS];
     size_t one = NUMBERS / PICTURES;
     pattern(all, 1.7, 0.3);
-    for (int i = 0; i < PICTURES; i++) memcpy(data + (size_t)i * one, all + (size_t)picture[i] * one, one * sizeof *data);
+    for (int i = 0; i < PICTURES; i++)
+        memcpy(data + (size_t)i * one, all + (size_t)picture[i] * one, one * sizeof *data);
     kiln_value *noise = map_of("samples", tensor_value(4, (const int64_t[]){PICTURES, 2, 2, CHANNELS}, data)),
                *seed = values()->new_int(NULL, 5);
     CHECK_EQ(values()->map_set(noise, "seed", seed), KILN_OK);

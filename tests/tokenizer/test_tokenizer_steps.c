@@ -1,5 +1,5 @@
-/* test_tokenizer_steps.c - single steps of a tokenizer.json: where each behavior of a Split cuts (answers of the library
- * tokenizers 0.23), what a BertNormalizer does by default, and the kind that a tokenizer is said to have.
+/* test_tokenizer_steps.c - single steps of a tokenizer.json: where each behavior of a Split cuts (answers of the
+ * library tokenizers 0.23), what a BertNormalizer does by default, and the kind that a tokenizer is said to have.
  */
 #include "source_files.h"
 
@@ -92,10 +92,16 @@ static void check_ids(const char *normalizer, const char *text, int32_t want)
 /* Accents go where letters are made small, unless strip_accents says otherwise. */
 static void test_what_a_bert_normalizer_leaves_out_is_on(void)
 {
-    check_ids("", "a\x01" "b", 1);
+    check_ids("",
+              "a\x01"
+              "b",
+              1);
     check_ids("", "AB", 1);
     check_ids("", "\xc3\x89", 2);
-    check_ids(", \"clean_text\": false", "a\x01" "b", 0);
+    check_ids(", \"clean_text\": false",
+              "a\x01"
+              "b",
+              0);
     check_ids(", \"lowercase\": false", "AB", 0);
     check_ids(", \"lowercase\": false", "\xc3\xa9", 3);
     check_ids(", \"lowercase\": false, \"strip_accents\": true", "\xc3\x89", 4);
