@@ -1,5 +1,5 @@
-/* test_scalar_outputs.c - programs whose inputs and outputs are single numbers without a dimension, delivered as each type
- * that an output can have, on the reference and on the processor.
+/* test_scalar_outputs.c - programs whose inputs and outputs are single numbers without a dimension, delivered as each
+ * type that an output can have, on the reference and on the processor.
  */
 #include "backend/runtime.h"
 #include "harness.h"

@@ -1,5 +1,5 @@
-/* test_nag_sides.c - NAGuidance asks which pictures of a batch are the positive's and which the negative's: where a batch
- * has one side alone, attentions are left as they are, whatever lies behind the batch's last member.
+/* test_nag_sides.c - NAGuidance asks which pictures of a batch are the positive's and which the negative's: where a
+ * batch has one side alone, attentions are left as they are, whatever lies behind the batch's last member.
  */
 #include "harness.h"
 

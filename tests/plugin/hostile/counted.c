@@ -1,5 +1,5 @@
-/* counted.c - a node that writes a byte into $KILN_TEST_COUNT each time it is computed, and takes so long that what it made
- * is kept at once (WORK_MAX in store_queue.c), and one that ends the process, for test_contained_count.sh.
+/* counted.c - a node that writes a byte into $KILN_TEST_COUNT each time it is computed, and takes so long that what it
+ * made is kept at once (WORK_MAX in store_queue.c), and one that ends the process, for test_contained_count.sh.
  */
 #include "kiln/kit.h"
 #include "kiln/plugin.h"
