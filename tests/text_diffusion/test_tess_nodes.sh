@@ -99,6 +99,7 @@ one() { begin "$1"; generate x "prompt: \"a\", $2"; }
 one tess-tiny 'sampler: fixed' >"$work/fixed.yaml"; refused fixed "TESS-2 denoises a simplex; only the sampler 'simplex' does that"
 one dg-tiny 'sampler: simplex' >"$work/simplex.yaml"; refused simplex "the sampler 'simplex' is TESS-2's; DiffusionGemma denoises tokens, which the others do"
 one dg-tiny 'top_p: 0.9' >"$work/top_p.yaml"; refused top_p "'top_p' is of the sampler 'simplex'; DiffusionGemma draws from all words, so leave it at -1"
+one dg-tiny 'top_p: 0' >"$work/top_p_0.yaml"; refused top_p_0 "'top_p' is of the sampler 'simplex'"
 one tess-tiny 'cfg_scale: 2' >"$work/cfg.yaml"; refused cfg "TESS-2 was not made to be guided by a masked prompt; 'cfg_scale' has to be 0"
 one tess-tiny 'thinking: true' >"$work/thoughts.yaml"; refused thoughts "TESS-2 has no thoughts"
 one tess-tiny 'canvases: 9' >"$work/canvases.yaml"; refused canvases "9 canvases of 256 tokens behind"
