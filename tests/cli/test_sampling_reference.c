@@ -1,5 +1,6 @@
 /* test_sampling_reference.c - what samplers are tried against by `kiln check-plugin`: the exact way of the probability
- * flow is the same by few levels and by many and keeps the law of the data, and latents are added as kiln/latent.h says.
+ * flow is the same by few levels and by many and keeps the law of the data, and latents are added as kiln/latent.h
+ * says.
  */
 #include "cli/sample_sampling.h"
 #include "harness.h"
@@ -80,8 +81,8 @@ static void test_sums_of_latents(void)
 {
     const kiln_sampler row = {.size = sizeof row, .name = "adds", .run = add};
     const double sigma[] = {1, 0};
-    sampling_plan p = SAMPLING_PLAN(.row = &row, .process = KILN_PROCESS_DIFFUSION, .sigma = sigma, .n = 1, .side = 4,
-                                    .seed = 5);
+    sampling_plan p =
+        SAMPLING_PLAN(.row = &row, .process = KILN_PROCESS_DIFFUSION, .sigma = sigma, .n = 1, .side = 4, .seed = 5);
     sampled o;
     CHECK_EQ(sampling_try(&p, &o), KILN_OK);
     CHECK_EQ(o.status, KILN_OK);
