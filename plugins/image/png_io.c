@@ -26,6 +26,13 @@ static void on_error(png_structp png, png_const_charp text)
 
 static void on_warning(png_structp png, png_const_charp text) { (void)png, (void)text; }
 
+/* libpng allocates what a chunk says it holds, up to 2 GiB, before it reads it; beyond its limit it warns. */
+static png_voidp chunk_alloc(png_structp png, png_alloc_size_t n)
+{
+    return (void)png, n > 2 * TEXT_LIMIT ? NULL : malloc(n);
+}
+static void chunk_free(png_structp png, png_voidp p) { (void)png, free(p); }
+
 /* Makes libpng jump out, with a status of ours. */
 static void stop(png_structp png, kiln_status status, const char *why)
 {
@@ -138,7 +145,8 @@ static int read_from(const kiln_call *c, reader source, picture *out, picture_fa
     reader *r = malloc(sizeof *r);
     if (!r) return 0;
     *r = source, r->out = out;
-    r->png = png_create_read_struct(PNG_LIBPNG_VER_STRING, fault, on_error, on_warning);
+    r->png =
+        png_create_read_struct_2(PNG_LIBPNG_VER_STRING, fault, on_error, on_warning, NULL, chunk_alloc, chunk_free);
     if (r->png) r->info = png_create_info_struct(r->png);
     int ok = r->info && decode(r, c);
     png_destroy_read_struct(&r->png, &r->info, NULL);
