@@ -1,6 +1,6 @@
 /* table_pack.c - see table_pack.h. Numbers are little endian as they lie in memory; a text is its length plus 1 (0:
- * NULL) and its bytes. It is read by the process that forked the writer, so there is no version but the kind of each
- * part. */
+ * NULL) and its bytes. Who reads it is of the writer's version of kiln (probe_key()), so there is none here but the
+ * kind of each part. */
 #include "plugin/table_pack.h"
 
 #include "param/param_rows.h"

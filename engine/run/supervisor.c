@@ -37,7 +37,7 @@ enum {
 };
 enum {
     IDLE_LEAST = 3,
-    FILES_TIMES = 10 /* large models are read for their keys */,
+    FILES_TIMES = 10, /* large models are read for their keys */
     STOPPED_SECONDS = 1,
     CONTINUED_MAX = 3
 };
