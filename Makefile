@@ -157,7 +157,12 @@ cuda_src := $(wildcard engine/backend/cuda/*.c)
 cuda_kernel := $(wildcard engine/backend/cuda/*.cu)
 cuda_obj := $(cuda_src:%.c=$(B)/%.o) $(cuda_kernel:%.cu=$(B)/%.cu.o)
 cuda_so := $(if $(and $(NVCC),$(CUDA_ARCH),$(filter-out %-address %-undefined %-thread,$(config))),$(B)/backends/kiln-cuda.so)
-cuda_codes = $(foreach a,$(CUDA_ARCH),-gencode arch=compute_$(a),code=sm_$(a)) -gencode arch=compute_$(lastword $(CUDA_ARCH)),code=compute_$(lastword $(CUDA_ARCH))
+cuda_codes_plain = $(foreach a,$(CUDA_ARCH),-gencode arch=compute_$(a),code=sm_$(a)) -gencode arch=compute_$(lastword $(CUDA_ARCH)),code=compute_$(lastword $(CUDA_ARCH))
+cuda_codes = $(cuda_codes_plain)
+# gemm_wgmma.cu is for sm_90a alone, whose instructions no other chip has and older nvcc do not know.
+cuda_sm90a := $(if $(filter 90,$(CUDA_ARCH)),$(shell echo | $(NVCC) -arch=sm_90a -x cu --dryrun - >/dev/null 2>&1 && echo 1))
+cuda_codes_sm90a = $(foreach a,$(filter-out 90,$(CUDA_ARCH)),-gencode arch=compute_$(a),code=sm_$(a)) -gencode arch=compute_90a,code=sm_90a -DKILN_CUDA_SM90A
+$(B)/engine/backend/cuda/gemm_wgmma.cu.o: cuda_codes = $(if $(cuda_sm90a),$(cuda_codes_sm90a),$(cuda_codes_plain))
 NVCC_FLAGS := -std=c++17 -O3 --Werror all-warnings -Xcompiler -Wall,-Wextra,-fPIC,-fvisibility=hidden -Iinclude -Iengine
 $(B)/engine/backend/cuda/%.o: engine/backend/cuda/%.c
 	@mkdir -p $(@D)
@@ -183,7 +188,7 @@ $(B)/backends/kiln-cuda.so: $(cuda_obj) $(B)/libkiln.a
 emu_opt := $(if $(filter -O0,$(OPT)),-O1,$(if $(filter 1,$(COVERAGE)),-O2 -DNDEBUG,$(OPT)))
 emu_flags := -DKILN_CUDA_EMU -Itests/cuda_emu -Itests/cuda_emu/fake $(ENGINE_INC) -Itests
 emu_obj := $(patsubst %.c,$(B)/emu/%.o,$(cuda_src)) $(cuda_kernel:%.cu=$(B)/emu/%.cu.o) $(B)/emu/tests/cuda_emu/cu_shim.o
-CXXFLAGS_EMU = -std=c++17 -g $(emu_opt) -fPIC -ffp-contract=off -Wall -Wextra -Wshadow -Werror -Wno-unknown-pragmas $(filter-out --coverage -fprofile-update%,$(SANFLAGS)) $(CXXFLAGS)
+CXXFLAGS_EMU = -std=c++17 -g $(emu_opt) -fPIC -Wno-psabi -ffp-contract=off -Wall -Wextra -Wshadow -Werror -Wno-unknown-pragmas $(filter-out --coverage -fprofile-update%,$(SANFLAGS)) $(CXXFLAGS)
 $(B)/emu/%.o: %.c
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  CC  $< (emulation)")
@@ -233,6 +238,7 @@ $(B)/tests/fuzz/test_fuzz_text_diffusion: $(filter $(B)/sdk/plugins/%,$(plugin_o
 # Tests of the CUDA backend: with it, over the emulation.
 $(patsubst %.c,$(B)/%,$(wildcard tests/cuda_emu/test_*.c)): $(emu_obj) $(B)/tests/memory/fake_device.o $(B)/tests/backend/ops_run.o | $(emu_vendor)
 $(B)/tests/cuda_emu/test_cuda_shim: $(B)/emu/tests/cuda_emu/shim_kernels.cu.o
+$(B)/tests/cuda_emu/test_cuda_wgmma: $(B)/emu/tests/cuda_emu/warpgroup_kernels.cu.o
 $(B)/tests/cuda_emu/%.o: CFLAGS_ALL += -DKILN_CUDA_EMU -DFAKE_LIBRARIES='"$(abspath $(B)/emu)"' -Itests/cuda_emu -Itests/cuda_emu/fake
 test_libs_cuda_emu := -lstdc++
 

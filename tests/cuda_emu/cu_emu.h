@@ -15,7 +15,15 @@ void cu_emu_forget(void);            /* after the device was closed */
 /* What has run so far of `kernel`, with whatever template arguments: launches, and blocks in *blocks. */
 uint64_t cu_emu_ran(const char *kernel, uint64_t *blocks);
 /* How often a thread came to one of these, so far. */
-typedef enum { CU_EMU_MMA16_BF16, CU_EMU_MMA16_F16, CU_EMU_MMA8_F16, CU_EMU_ASYNC_COPY, CU_EMU_KINDS } cu_emu_kind;
+typedef enum {
+    CU_EMU_MMA16_BF16,
+    CU_EMU_MMA16_F16,
+    CU_EMU_MMA8_F16,
+    CU_EMU_ASYNC_COPY,
+    CU_EMU_WGMMA,
+    CU_EMU_BOX,
+    CU_EMU_KINDS
+} cu_emu_kind;
 uint64_t cu_emu_count(cu_emu_kind kind);
 
 #ifdef __cplusplus

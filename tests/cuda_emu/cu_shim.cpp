@@ -1,5 +1,7 @@
 /* cu_shim.cpp - see cu_shim.h: fibers, barriers, exchanges, shared memory, asynchronous copies. */
 #include "cu_shim.h"
+#include "cu_shim_mma.h"
+#include "cu_shim_wgmma.h"
 #include "fake_cuda.h"
 
 #include <stdio.h>
@@ -35,7 +37,7 @@ enum { THREADS_TOP = 1024, STACK = 64 << 10, STACK_GUARD = 4096, SHARED_TOP = 22
 enum { SHARED_USUAL = 48 << 10 };   /* what a launch gets that did not ask for more */
 const uint16_t guard_word = 0xFFA5; /* not a number in f32, bf16 and f16: reading beside shared memory shows as well */
 
-typedef enum { READY, AT_BARRIER, AT_EXCHANGE, DONE } fiber_state;
+typedef enum { READY, AT_BARRIER, AT_EXCHANGE, AT_PHASE, DONE } fiber_state;
 
 struct count {
     uint64_t launches, blocks;
@@ -47,6 +49,26 @@ struct copy {
     unsigned group;
 };
 
+/* A barrier in shared memory. */
+struct phases {
+    uint32_t arrivals, missing, parity; /* of each phase; of this one */
+    int64_t bytes;                      /* that this one waits for */
+    int published;
+    unsigned by; /* the thread that made it */
+};
+/* What a copy engine was asked for. */
+struct box {
+    fake_tensor map;
+    unsigned rank;
+    int at[5];
+    uint32_t to, barrier;
+};
+struct product {
+    uint64_t left, right;
+    int f16;
+    unsigned group;
+};
+
 struct fiber {
     cu_emu_thread now;
     fiber_state state;
@@ -54,6 +76,12 @@ struct fiber {
     unsigned char gives[CU_EMU_SLOT];
     unsigned groups; /* of copies so far */
     std::vector<copy> copies;
+    uint32_t phase_of, parity; /* the barrier that it waits for */
+    int begun;                 /* products may be added to sums that were written before */
+    unsigned product_groups;
+    std::vector<product> products; /* under way */
+    std::vector<float> sums;       /* they belong to the products meanwhile */
+    float *sums_at;
 #if defined __x86_64__
     void *stack_pointer;
 #else
@@ -68,6 +96,9 @@ struct {
     unsigned char *stacks;
     unsigned char slot[THREADS_TOP / 32][32 * CU_EMU_SLOT];
     alignas(1024) unsigned char dynamic[SHARED_TOP + 2 * SHARED_GUARD];
+    unsigned char *async; /* the same as the copy engine and wgmma see it */
+    std::map<uint32_t, phases> *barriers;
+    std::vector<box> *boxes; /* under way */
     const std::function<void()> *work;
     const char *kernel;
     uint64_t random;
@@ -222,6 +253,17 @@ void exchange_done(const fiber *first)
     }
 }
 
+int all_done()
+{
+    for (unsigned i = 0; i < emu.threads; i++)
+        if (emu.thread[i].state != DONE) return 0;
+    return 1;
+}
+
+void bring_one();
+void bring_some();
+int phase_ended(const fiber *f);
+
 /* 1: somebody may go on. Of a warp's exchanges one at a time: they share its slots. A barrier waits for ended threads
  * too, which chips since sm_70 do not, but CUDA's rule for conditional barriers does. */
 int release_some()
@@ -230,12 +272,14 @@ int release_some()
     for (unsigned i = 0; i < emu.threads; i++) {
         const fiber *f = emu.thread + i;
         waiting += f->state == AT_BARRIER;
+        if (f->state == AT_PHASE && phase_ended(f)) emu.thread[i].state = READY;
         able += f->state == READY;
         if (f->state != AT_EXCHANGE || !exchange_whole(f)) continue;
         exchange_done(f), able++;
         i |= 31;
     }
     if (able) return 1;
+    if (!emu.boxes->empty() && !all_done()) return bring_one(), release_some();
     if (waiting < emu.threads) return 0;
     for (unsigned i = 0; i < emu.threads; i++) emu.thread[i].state = READY;
     return 1;
@@ -246,6 +290,7 @@ void say_stuck()
     for (unsigned i = 0; i < emu.threads; i++) {
         if (emu.thread[i].state == AT_BARRIER)
             return fault("a barrier that not all threads of the block reach", emu.thread + i);
+        if (emu.thread[i].state == AT_PHASE) return fault("a phase of a barrier that does not end", emu.thread + i);
         if (emu.thread[i].state == AT_EXCHANGE)
             return fault("an instruction of a warp in which not all that it names take part", emu.thread + i);
     }
@@ -259,13 +304,6 @@ void give_up()
     for (size_t i = 0; i < THREADS_TOP; i++)
         __asan_unpoison_memory_region(emu.stacks + i * STACK + STACK_GUARD, STACK_USED);
 #endif
-}
-
-int all_done()
-{
-    for (unsigned i = 0; i < emu.threads; i++)
-        if (emu.thread[i].state != DONE) return 0;
-    return 1;
 }
 
 /* Guards lie before and behind the `shared` bytes of dynamic shared memory, up to the next multiple of two. */
@@ -304,6 +342,109 @@ unsigned draw_order(unsigned *order, uint32_t resting)
     return n;
 }
 
+/* ---- sm_90a: boxes, phases, products of warpgroups ---- */
+
+int phase_ended(const fiber *f)
+{
+    auto b = emu.barriers->find(f->phase_of);
+    return b != emu.barriers->end() && b->second.parity != f->parity;
+}
+
+void phase_counted(phases *b)
+{
+    if (b->missing || b->bytes) return;
+    b->parity ^= 1, b->missing = b->arrivals;
+}
+
+/* Swizzle 128B: bits 4 to 6 of an address by bits 7 to 9. */
+uint32_t exchanged_pieces(uint32_t address) { return address ^ (address >> 7 & 7) << 4; }
+
+/* In the order of the box, innermost first; outside is 0. */
+void bring(const box &b)
+{
+    const fake_tensor &m = b.map;
+    uint32_t count[5] = {1, 1, 1, 1, 1}, rows = 1, bytes = m.box[0] * 2u;
+    for (unsigned d = 1; d < b.rank; d++) count[d] = (m.box[d] + m.step[d] - 1u) / m.step[d], rows *= count[d];
+    for (uint32_t row = 0; row < rows; row++) {
+        const unsigned char *from = static_cast<const unsigned char *>(m.first);
+        bool inside = true;
+        uint32_t rest = row;
+        for (unsigned d = 1; d < b.rank; d++) {
+            int64_t x = b.at[d] + (int64_t)(rest % count[d]) * m.step[d];
+            rest /= count[d];
+            inside = inside && x >= 0 && x < (int64_t)m.size[d];
+            if (inside) from += x * (int64_t)m.bytes[d - 1];
+        }
+        for (uint32_t i = 0; i < bytes; i += 2) {
+            int64_t x = b.at[0] + (int64_t)i / 2;
+            uint16_t v = 0;
+            if (inside && x >= 0 && x < (int64_t)m.size[0]) memcpy(&v, from + x * 2, 2);
+            uint32_t to = exchanged_pieces(b.to + row * 128 + i);
+            memcpy(emu.dynamic + to, &v, 2), memcpy(emu.async + to, &v, 2);
+        }
+    }
+    phases *p = &(*emu.barriers)[b.barrier];
+    p->bytes -= (int64_t)rows * bytes;
+    phase_counted(p);
+}
+
+void bring_one()
+{
+    size_t i = draw() % emu.boxes->size();
+    box b = (*emu.boxes)[i];
+    emu.boxes->erase(emu.boxes->begin() + (long)i);
+    bring(b);
+}
+void bring_some()
+{
+    if (!emu.boxes->empty() && draw() % 256 == 0) bring_one();
+}
+
+void forget_async(size_t shared)
+{
+    if (!emu.async) emu.async = static_cast<unsigned char *>(malloc(sizeof emu.dynamic));
+    memset(emu.async + SHARED_GUARD, 0xff, shared);
+    emu.barriers->clear(), emu.boxes->clear();
+}
+
+void check_async()
+{
+    if (!emu.boxes->empty()) fault("a box that nobody waited for", emu.thread, false);
+    for (unsigned i = 0; i < emu.threads; i++)
+        if (emu.thread[i].state == DONE && !emu.thread[i].products.empty())
+            return fault("products that nobody waited for", emu.thread + i);
+}
+
+/* 16 numbers of a tile's row: two pieces. */
+void row_of_tile(float *out, uint32_t tile, uint32_t apart, unsigned row, int f16)
+{
+    uint32_t at = tile + row / 8 * apart + row % 8 * 128;
+    for (unsigned piece = 0; piece < 2; piece++) {
+        uint16_t v[8];
+        memcpy(v, emu.async + exchanged_pieces(at + piece * 16), sizeof v);
+        for (unsigned k = 0; k < 8; k++) out[piece * 8 + k] = f16 ? cu_emu_f16_of(v[k], 0) : cu_emu_bf16_of(v[k], 0);
+    }
+}
+
+/* What this thread has of 64 x N sums. */
+void multiply(fiber *f, const product &p)
+{
+    unsigned lane = f->now.number % 32, first = f->now.number / 32 % 4 * 16 + lane / 4;
+    uint32_t tile[2], apart[2];
+    const uint64_t given[2] = {p.left, p.right};
+    for (int i = 0; i < 2; i++) {
+        tile[i] = (uint32_t)(given[i] & 0x3fff) << 4, apart[i] = (uint32_t)(given[i] >> 32 & 0x3fff) << 4;
+        if (given[i] >> 62 != 1 || (given[i] >> 49 & 7)) fault("a tile that is not of swizzle 128B", f);
+    }
+    float left[2][16], right[16];
+    for (unsigned i = 0; i < 2; i++) row_of_tile(left[i], tile[0], apart[0], first + 8 * i, p.f16);
+    for (size_t j = 0; j < f->sums.size() / 2; j++) {
+        row_of_tile(right, tile[1], apart[1], (unsigned)(j / 2) * 8 + lane % 4 * 2 + (unsigned)(j % 2), p.f16);
+        for (unsigned i = 0; i < 2; i++)
+            for (unsigned k = 0; k < 16; k++) f->sums[j / 2 * 4 + j % 2 + 2 * i] += left[i][k] * right[k];
+    }
+}
+
 void run_block(dim3 block, dim3 block_dim, dim3 grid_dim, size_t shared)
 {
     static unsigned order[THREADS_TOP];
@@ -313,17 +454,19 @@ void run_block(dim3 block, dim3 block_dim, dim3 grid_dim, size_t shared)
         fiber *f = emu.thread + i;
         f->now.thread = dim3(i % block_dim.x, i / block_dim.x % block_dim.y, i / block_dim.x / block_dim.y);
         f->now.block = block, f->now.block_dim = block_dim, f->now.grid_dim = grid_dim, f->now.number = i;
-        f->state = READY, f->groups = 0;
-        f->copies.clear();
+        f->state = READY, f->groups = f->product_groups = 0, f->begun = 0;
+        f->copies.clear(), f->products.clear();
         prepare(f);
     }
+    forget_async(shared);
     uint32_t resting = (uint32_t)draw();
     do {
         if (draw() % 16 == 0) resting = (uint32_t)draw();
         unsigned n = draw_order(order, resting);
-        for (unsigned i = 0; i < n; i++) go_on(emu.thread + order[i]);
+        for (unsigned i = 0; i < n; i++) go_on(emu.thread + order[i]), bring_some();
     } while (release_some());
     if (!all_done()) give_up();
+    check_async();
     check_guards(shared);
 }
 
@@ -357,6 +500,114 @@ void __syncthreads()
     leave(f, 0);
 }
 
+void __syncwarp(uint32_t mask)
+{
+    uint32_t none = 0;
+    cu_emu_exchange(mask, &none, sizeof none);
+}
+
+uint32_t cu_shared(const void *p)
+{
+    const unsigned char *at = static_cast<const unsigned char *>(p);
+    if (at < emu.dynamic || at >= emu.dynamic + sizeof emu.dynamic)
+        return fault("no address of dynamic shared memory", emu.thread + cu_emu_now->number), 0;
+    return (uint32_t)(at - emu.dynamic);
+}
+
+void cu_barrier_init(cu_barrier *b, uint32_t arrivals)
+{
+    (*emu.barriers)[cu_shared(b)] = {arrivals, arrivals, 0, 0, 0, cu_emu_now->number};
+}
+void cu_barriers_published()
+{
+    for (auto &b : *emu.barriers)
+        if (b.second.by == cu_emu_now->number) b.second.published = 1;
+    memcpy(emu.async, emu.dynamic, sizeof emu.dynamic); /* fence.proxy.async */
+}
+static phases *barrier_at(cu_barrier *b, uint32_t *at)
+{
+    static phases none;
+    auto found = emu.barriers->find(*at = cu_shared(b));
+    if (found != emu.barriers->end()) return &found->second;
+    fault("a barrier that nobody initialised", emu.thread + cu_emu_now->number);
+    return &(none = phases{1, 1, 0, 0, 1, 0});
+}
+void cu_barrier_expect(cu_barrier *b, uint32_t bytes)
+{
+    uint32_t at;
+    barrier_at(b, &at)->bytes += bytes;
+    cu_barrier_arrive(b);
+}
+void cu_barrier_arrive(cu_barrier *b)
+{
+    uint32_t at;
+    phases *p = barrier_at(b, &at);
+    if (!p->missing) return fault("more arrivals than a barrier counts", emu.thread + cu_emu_now->number);
+    p->missing--;
+    phase_counted(p);
+}
+void cu_barrier_wait(cu_barrier *b, uint32_t parity)
+{
+    fiber *f = emu.thread + cu_emu_now->number;
+    uint32_t at;
+    barrier_at(b, &at);
+    f->phase_of = at, f->parity = parity, f->state = AT_PHASE;
+    leave(f, 0);
+}
+
+void cu_emu_box(void *to, const CUtensorMap *map, cu_barrier *b, const int *x, unsigned rank)
+{
+    fiber *f = emu.thread + cu_emu_now->number;
+    box given = {};
+    memcpy(&given.map, map, sizeof given.map);
+    cu_emu_instruction(CU_EMU_BOX);
+    given.rank = rank, given.to = cu_shared(to);
+    if (!barrier_at(b, &given.barrier)->published) fault("a copy that counts on a barrier which was not published", f);
+    if (given.map.whole != FAKE_TENSOR || given.map.rank != rank) return fault("a box of no such tensor", f);
+    if (given.to % 1024) fault("a box whose place is no multiple of 1024 bytes", f);
+    uint32_t bytes = 128;
+    for (unsigned d = 0; d < rank; d++) {
+        given.at[d] = x[d];
+        if (d) bytes *= (given.map.box[d] + given.map.step[d] - 1u) / given.map.step[d];
+    }
+    if (given.to + bytes > sizeof emu.dynamic) return fault("a box beyond the shared memory", f);
+    memset(emu.dynamic + given.to, 0xff, bytes), memset(emu.async + given.to, 0xff, bytes); /* from now on */
+    emu.boxes->push_back(given);
+}
+
+void cu_products_begin() { emu.thread[cu_emu_now->number].begun = 1; }
+void cu_products_group()
+{
+    fiber *f = emu.thread + cu_emu_now->number;
+    f->product_groups++, f->begun = 0;
+}
+void cu_emu_product(float *sum, unsigned n, uint64_t left, uint64_t right, int f16)
+{
+    fiber *f = emu.thread + cu_emu_now->number;
+    uint64_t mine[2] = {left, right}, first[2];
+    cu_emu_instruction(CU_EMU_WGMMA);
+    memcpy(first, cu_emu_exchange(0xffffffffu, mine, sizeof mine), sizeof first);
+    if (memcmp(mine, first, sizeof mine)) fault("a warp's threads name different tiles", f);
+    if (!f->begun) fault("a product before its sums are fenced", f);
+    if (f->products.empty()) {
+        f->sums.assign(sum, sum + n / 2), f->sums_at = sum;
+        for (unsigned i = 0; i < n / 2; i++) sum[i] = NAN; /* until it is waited for */
+    } else if (f->sums_at != sum)
+        fault("products of other sums under way", f);
+    f->products.push_back({left, right, f16, f->product_groups});
+}
+void cu_emu_products_wait(unsigned groups)
+{
+    fiber *f = emu.thread + cu_emu_now->number;
+    size_t done = 0;
+    for (uint64_t n = draw() % 3; n > 0; n--) leave(f, 0); /* others go on meanwhile */
+    while (done < f->products.size() && f->products[done].group + groups < f->product_groups)
+        multiply(f, f->products[done++]);
+    f->products.erase(f->products.begin(), f->products.begin() + (long)done);
+    if (done && f->products.empty()) memcpy(f->sums_at, f->sums.data(), f->sums.size() * sizeof(float));
+    cu_emu_exchange(0xffffffffu, &done, sizeof done); /* of a warp nobody goes on before all have read */
+}
+
 unsigned char *cu_emu_dynamic() { return emu.dynamic + SHARED_GUARD; }
 
 const unsigned char *cu_emu_exchange(uint32_t mask, const void *mine, unsigned bytes)
@@ -377,10 +628,14 @@ const unsigned char *cu_emu_exchange(uint32_t mask, const void *mine, unsigned b
 int cu_emu_before_sm80() { return fake_cuda_major() < 8; }
 void cu_emu_instruction(cu_emu_kind kind)
 {
-    static const char *const names[CU_EMU_KINDS] = {"mma.m16n8k16 of bf16", "mma.m16n8k16 of f16", "mma.m16n8k8 of f16",
-                                                    "cp.async"};
+    static const char *const names[CU_EMU_KINDS] = {
+        "mma.m16n8k16 of bf16", "mma.m16n8k16 of f16", "mma.m16n8k8 of f16", "cp.async", "wgmma",
+        "cp.async.bulk.tensor"};
     emu.seen[kind]++;
-    if (kind == CU_EMU_MMA8_F16 || !cu_emu_before_sm80()) return;
+    int has = kind == CU_EMU_MMA8_F16                      ? 1
+              : kind == CU_EMU_WGMMA || kind == CU_EMU_BOX ? fake_cuda_major() == 9
+                                                           : !cu_emu_before_sm80();
+    if (has) return;
     char text[96];
     snprintf(text, sizeof text, "an instruction that the chip does not have: %s", names[kind]);
     fault(text, emu.thread + cu_emu_now->number);
@@ -440,6 +695,7 @@ void cu_emu_run(const char *name, dim3 grid, dim3 block, size_t shared, size_t s
     if (!launch_allowed(grid, block, shared, shared_allowed)) return;
     set_guards(shared);
     emu.work = &thread;
+    if (!emu.boxes) emu.boxes = new std::vector<box>, emu.barriers = new std::map<uint32_t, phases>;
     emu.threads = block.x * block.y * block.z;
     uint64_t n = (uint64_t)grid.x * grid.y * grid.z;
     if (!emu.ran) emu.ran = new std::map<std::string, count>;

@@ -24,6 +24,7 @@
 #define __host__
 #define __forceinline__ inline
 #define __launch_bounds__(...)
+#define __grid_constant__
 #define __shared__ static __attribute__((section("cu_shared")))
 #define CU_DYNAMIC_SHARED(type, name) type *name = reinterpret_cast<type *>(cu_emu_dynamic())
 
@@ -37,10 +38,15 @@ struct alignas(8) uint2 {
 struct alignas(16) uint4 {
     uint32_t x, y, z, w;
 };
+struct alignas(8) float2 {
+    float x, y;
+};
 struct alignas(16) float4 {
     float x, y, z, w;
 };
+static inline uint2 make_uint2(uint32_t x, uint32_t y) { return uint2{x, y}; }
 static inline uint4 make_uint4(uint32_t x, uint32_t y, uint32_t z, uint32_t w) { return uint4{x, y, z, w}; }
+static inline float2 make_float2(float x, float y) { return float2{x, y}; }
 static inline float4 make_float4(float x, float y, float z, float w) { return float4{x, y, z, w}; }
 
 static inline float __uint_as_float(uint32_t u)
@@ -82,6 +88,7 @@ extern cu_emu_thread *cu_emu_now;
 #define gridDim (cu_emu_now->grid_dim)
 
 void __syncthreads();
+void __syncwarp(uint32_t mask = 0xffffffffu);
 unsigned char *cu_emu_dynamic();
 
 enum { CU_EMU_SLOT = 64 };

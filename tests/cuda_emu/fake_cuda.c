@@ -144,6 +144,51 @@ cudaError_t fake_cuda_call(cudaStream_t s, void (*call)(void *), void *arg)
     return said(fake_device_call(stream(s), call, arg, &last));
 }
 
+/* ---- descriptions of tensors, by the rules of the driver's manual ---- */
+
+static int tensor_allowed(const fake_tensor *t, const cuuint64_t *size, const cuuint32_t *box, const cuuint32_t *step)
+{
+    int fine = t->rank >= 1 && t->rank <= 5 && ((uintptr_t)t->first & 15) == 0 && box[0] * 2 == 128;
+    for (unsigned d = 0; d < t->rank && fine; d++) {
+        fine =
+            size[d] > 0 && size[d] <= UINT64_C(1) << 32 && box[d] > 0 && box[d] <= 256 && step[d] > 0 && step[d] <= 8;
+        if (d + 1 < t->rank) fine = fine && t->bytes[d] % 16 == 0 && t->bytes[d] < UINT64_C(1) << 40;
+    }
+    return fine;
+}
+
+CUresult cuTensorMapEncodeTiled(CUtensorMap *out, CUtensorMapDataType type, cuuint32_t rank, void *first,
+                                const cuuint64_t *size, const cuuint64_t *bytes, const cuuint32_t *box,
+                                const cuuint32_t *step, CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
+                                CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill outside)
+{
+    fake_tensor t = {.whole = FAKE_TENSOR, .rank = rank, .first = first};
+    _Static_assert(sizeof t <= sizeof *out, "");
+    (void)type, (void)interleave, (void)promotion, (void)outside;
+    for (unsigned d = 0; d < rank && d < 5; d++) {
+        t.size[d] = (uint32_t)size[d], t.box[d] = (uint16_t)box[d], t.step[d] = (uint8_t)step[d];
+        if (d + 1 < rank) t.bytes[d] = bytes[d];
+    }
+    if (swizzle != CU_TENSOR_MAP_SWIZZLE_128B || !tensor_allowed(&t, size, box, step)) return CUDA_ERROR_INVALID_VALUE;
+    memcpy(out, &t, sizeof t);
+    return CUDA_SUCCESS;
+}
+
+static int driver_is_old;
+void fake_cuda_old_driver(int old) { driver_is_old = old; }
+cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **function, unsigned version,
+                                             unsigned long long flags, enum cudaDriverEntryPointQueryResult *found)
+{
+    CUresult (*encode)(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *, const cuuint64_t *, const cuuint64_t *,
+                       const cuuint32_t *, const cuuint32_t *, CUtensorMapInterleave, CUtensorMapSwizzle,
+                       CUtensorMapL2promotion, CUtensorMapFloatOOBfill) = cuTensorMapEncodeTiled;
+    (void)flags, (void)version;
+    int there = strcmp(symbol, "cuTensorMapEncodeTiled") == 0 && !driver_is_old;
+    *found = there ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
+    if (there) memcpy(function, &encode, sizeof encode);
+    return cudaSuccess;
+}
+
 /* ---- NVIDIA's libraries ---- */
 
 static int current_device(void) { return current; }

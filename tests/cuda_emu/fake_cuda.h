@@ -4,7 +4,9 @@
 
 #include "fake_vendor.h"
 
+#include <cuda.h>
 #include <cuda_runtime_api.h>
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -21,6 +23,20 @@ const fake_vendor *fake_cuda_vendor(const char *variable);
 /* After the device was closed: work that was given to it. */
 void fake_cuda_forget(void);
 int fake_cuda_major(void);
+/* 1: the driver knows no descriptions of tensors. */
+void fake_cuda_old_driver(int old);
+
+/* What is in a CUtensorMap here. */
+enum { FAKE_TENSOR = 0x54454e53 };
+typedef struct {
+    uint32_t whole; /* FAKE_TENSOR */
+    uint32_t rank;
+    void *first;
+    uint64_t bytes[4];
+    uint32_t size[5];
+    uint16_t box[5];
+    uint8_t step[5];
+} fake_tensor;
 /* To the end of a stream. */
 cudaError_t fake_cuda_call(cudaStream_t s, void (*call)(void *), void *arg);
 

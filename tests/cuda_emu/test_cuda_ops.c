@@ -374,6 +374,8 @@ static int table(const job *j, const backend *b, int *ran)
             if (in_table(&cases[i], v, j->only))
                 (*ran)++, failed += !run_variant(b, &cases[i], variants[v].type, variants[v].pad, j->orders);
     }
+    if (!on_gpu() && !*only() && (cu_emu_count(CU_EMU_WGMMA) > 0) != (strcmp(j->products, "wgmma") == 0))
+        printf("  %s: products of warpgroups, or none\n", j->products), failed++;
     if (!j->prefix && !*only()) (*ran)++, failed += !run_vectors(b);
     if (!on_gpu() && !j->prefix && !*only()) failed += !right_instructions(j->products, j->sm, j->only);
     return failed;
@@ -415,6 +417,16 @@ static void test_every_op_with_plain_products(void)
         test_skip("make test-memory");
 }
 static void test_every_op_on_tensor_cores(void) { in_process((job){"mma", 0, full() ? 5 : 1, NULL, 90, 0, table}); }
+/* In short linear layers and convolutions: the rest is as on tensor cores. */
+static void test_products_of_warpgroups(void)
+{
+    if (full()) {
+        in_process((job){"wgmma", 0, 5, NULL, 90, 0, table});
+        return;
+    }
+    in_process((job){"wgmma", 0, 1, "linear", 90, KILN_BF16, table});
+    in_process((job){"wgmma", 0, 1, "conv2d", 90, KILN_BF16, table});
+}
 static void test_every_op_on_sm_75(void)
 {
     if (on_gpu())
@@ -510,6 +522,7 @@ int main(int argc, char **argv)
 {
     static const test_case tests[] = {CASE(test_every_op_with_plain_products),
                                       CASE(test_every_op_on_tensor_cores),
+                                      CASE(test_products_of_warpgroups),
                                       CASE(test_every_op_on_sm_75),
                                       CASE(test_every_op_with_the_library),
                                       CASE(test_convolutions_with_cudnn),

@@ -171,6 +171,7 @@ static void describe(char *text, size_t size)
     const cuda_abilities *a = cuda_abilities_get();
     int n = snprintf(text, size, "sm_%d%d, %s", a->major, a->minor,
                      a->gemms == CUDA_GEMM_PLAIN ? "plain GEMMs"
+                     : a->wgmma                  ? "tensor cores by warpgroups"
                      : a->major < 8              ? "tensor cores for f16"
                                                  : "tensor cores");
     if (a->cublaslt)

@@ -12,13 +12,14 @@
 #include "backend/cuda/launch.h"
 
 /* How GEMMs are computed: the best that a device and the machine have, or what
- * KILN_CUDA_GEMM=plain|mma|library|cudnn asks for; each has those before it for what it does not take. cuDNN is
- * never chosen unasked: it was measured on no GPU yet. */
+ * KILN_CUDA_GEMM=plain|mma|wgmma|library|cudnn asks for; each has those before it for what it does not take, but for
+ * wgmma, which has to be asked for itself. wgmma and cuDNN are never chosen unasked: no GPU has measured them yet. */
 typedef enum { CUDA_GEMM_PLAIN, CUDA_GEMM_MMA, CUDA_GEMM_CUBLASLT, CUDA_GEMM_CUDNN } cuda_gemm_path;
 
 typedef struct {
     int major, minor, processors;
     cuda_gemm_path gemms;
+    int wgmma;              /* what gemm_wgmma.cu takes is its */
     size_t cublaslt, cudnn; /* their versions, 0: not used */
 } cuda_abilities;
 /* Of the device that was opened. */

@@ -1,6 +1,7 @@
 /* device_cuda.c - an NVIDIA GPU as a device of the residency manager; see memory/device.h. Source: CUDA Runtime API. */
 #include "backend/cuda/cudnn.h"
 #include "backend/cuda/cublaslt.h"
+#include "backend/cuda/tensor_map.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -220,6 +221,17 @@ static const device_table table = {
 
 /* ---- opening ---- */
 
+static kiln_status take_wgmma(cuda_abilities *a, error *e)
+{
+    const char *why = a->major != 9 || a->minor != 0 ? "the device is no sm_90"
+                      : !cu_gemm_wgmma_compiled() ? "kiln was built for other chips (CUDA_ARCH, and nvcc 12 or newer)"
+                      : !tensor_map_available()   ? "the driver is older than 12.0"
+                                                  : NULL;
+    if (why) return error_set(e, KILN_ERR_UNSUPPORTED, "KILN_CUDA_GEMM=wgmma: %s", why);
+    a->gemms = CUDA_GEMM_MMA, a->wgmma = 1;
+    return KILN_OK;
+}
+
 /* The best that there is, or what KILN_CUDA_GEMM asks for, or no device. */
 static kiln_status choose_gemm(cuda_abilities *a, error *e)
 {
@@ -227,10 +239,11 @@ static kiln_status choose_gemm(cuda_abilities *a, error *e)
     const char *text = getenv("KILN_CUDA_GEMM");
     int asked = -1;
     if (text && !*text) text = NULL;
+    if (text && strcmp(text, "wgmma") == 0) return cuda_here(e) == KILN_OK ? take_wgmma(a, e) : KILN_ERR_IO;
     for (int i = 0; text && i < (int)(sizeof names / sizeof names[0]); i++)
         if (strcmp(text, names[i]) == 0) asked = i;
     if (text && asked < 0)
-        return error_set(e, KILN_ERR_UNSUPPORTED, "KILN_CUDA_GEMM=%s: it is plain, mma, library, cudnn", text);
+        return error_set(e, KILN_ERR_UNSUPPORTED, "KILN_CUDA_GEMM=%s: it is plain, mma, wgmma, library, cudnn", text);
     if (asked > CUDA_GEMM_MMA && a->major < 8)
         return error_set(e, KILN_ERR_UNSUPPORTED, "KILN_CUDA_GEMM=%s wants sm_80 or newer; this device is sm_%d%d",
                          text, a->major, a->minor);

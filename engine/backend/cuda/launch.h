@@ -362,6 +362,11 @@ cudaError_t cu_gemm_run(const cu_gemm *, cudaStream_t);
  */
 int cu_gemm_mma_takes(const cu_gemm *);
 cudaError_t cu_gemm_mma_run(const cu_gemm *, cudaStream_t);
+/* The same on sm_90a, with its copy engine (gemm_wgmma.cu), from 65 rows and 33 columns on; a picture's strides up
+ * to 8. processors: the chip's. compiled: 0 in a build that is for other chips. */
+int cu_gemm_wgmma_compiled(void);
+int cu_gemm_wgmma_takes(const cu_gemm *);
+cudaError_t cu_gemm_wgmma_run(const cu_gemm *, int processors, cudaStream_t);
 /* Up to 16 rows, any storage (gemv.cu; bf16 from sm_80 on): no picture; K (up to 2^28), a_ld and k_packed
  * multiples of 16 bytes, pointers too. splits is 1. */
 int cu_gemv_takes(const cu_gemm *);

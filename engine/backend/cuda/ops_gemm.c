@@ -148,6 +148,8 @@ static int takes_gemv(const cuda_kernel *k, const cu_gemm *p)
     return may && cu_gemv_takes(p);
 }
 
+static int takes_wgmma(const cu_gemm *p) { return cuda_abilities_get()->wgmma && cu_gemm_wgmma_takes(p); }
+
 /* library: the way that it has for p, or NULL; copy: the bias in the result's type. */
 static kiln_status compute(const cuda_kernel *k, const cu_gemm *p, const cublaslt_gemm *library, const void *copy,
                            const kernel_args *a, error *e)
@@ -157,6 +159,8 @@ static kiln_status compute(const cuda_kernel *k, const cu_gemm *p, const cublasl
     if (k->u.gemm.cudnn_conv && fit) return cudnn_run(k->u.gemm.cudnn_conv, p, a->scratch, cuda_stream(a->stream), e);
     if (!k->block[1] && takes_gemv(k, p))
         CUDA_TRY(cu_gemv_run(p, cuda_stream(a->stream)), "launch");
+    else if (takes_wgmma(p))
+        CUDA_TRY(cu_gemm_wgmma_run(p, cuda_abilities_get()->processors, cuda_stream(a->stream)), "launch");
     else if (cuda_on_tensor_cores(p->type) && cu_gemm_mma_takes(p))
         CUDA_TRY(cu_gemm_mma_run(p, cuda_stream(a->stream)), "launch");
     else
@@ -251,6 +255,7 @@ static void name_way(cuda_kernel *k, int few)
     k->base.name = few                                      ? "gemv"
                    : k->u.gemm.cudnn_conv                   ? "cudnn"
                    : k->u.gemm.library                      ? "cublaslt"
+                   : takes_wgmma(&k->u.gemm.p)              ? "wgmma"
                    : cuda_on_tensor_cores(k->u.gemm.p.type) ? "mma"
                                                             : "gemm";
 }
