@@ -514,17 +514,17 @@ uint32_t cu_shared(const void *p)
     return (uint32_t)(at - emu.dynamic);
 }
 
-void cu_barrier_init(cu_barrier *b, uint32_t arrivals)
+void cu_mbarrier_init(cu_mbarrier *b, uint32_t arrivals)
 {
     (*emu.barriers)[cu_shared(b)] = {arrivals, arrivals, 0, 0, 0, cu_emu_now->number};
 }
-void cu_barriers_published()
+void cu_mbarriers_fence()
 {
     for (auto &b : *emu.barriers)
         if (b.second.by == cu_emu_now->number) b.second.published = 1;
     memcpy(emu.async, emu.dynamic, sizeof emu.dynamic); /* fence.proxy.async */
 }
-static phases *barrier_at(cu_barrier *b, uint32_t *at)
+static phases *barrier_at(cu_mbarrier *b, uint32_t *at)
 {
     static phases none;
     auto found = emu.barriers->find(*at = cu_shared(b));
@@ -532,13 +532,13 @@ static phases *barrier_at(cu_barrier *b, uint32_t *at)
     fault("a barrier that nobody initialised", emu.thread + cu_emu_now->number);
     return &(none = phases{1, 1, 0, 0, 1, 0});
 }
-void cu_barrier_expect(cu_barrier *b, uint32_t bytes)
+void cu_mbarrier_arrive_expect(cu_mbarrier *b, uint32_t bytes)
 {
     uint32_t at;
     barrier_at(b, &at)->bytes += bytes;
-    cu_barrier_arrive(b);
+    cu_mbarrier_arrive(b);
 }
-void cu_barrier_arrive(cu_barrier *b)
+void cu_mbarrier_arrive(cu_mbarrier *b)
 {
     uint32_t at;
     phases *p = barrier_at(b, &at);
@@ -546,7 +546,7 @@ void cu_barrier_arrive(cu_barrier *b)
     p->missing--;
     phase_counted(p);
 }
-void cu_barrier_wait(cu_barrier *b, uint32_t parity)
+void cu_mbarrier_wait(cu_mbarrier *b, uint32_t parity)
 {
     fiber *f = emu.thread + cu_emu_now->number;
     uint32_t at;
@@ -555,7 +555,7 @@ void cu_barrier_wait(cu_barrier *b, uint32_t parity)
     leave(f, 0);
 }
 
-void cu_emu_box(void *to, const CUtensorMap *map, cu_barrier *b, const int *x, unsigned rank)
+void cu_emu_tma_load(void *to, const CUtensorMap *map, cu_mbarrier *b, const int *x, unsigned rank)
 {
     fiber *f = emu.thread + cu_emu_now->number;
     box given = {};
@@ -575,13 +575,13 @@ void cu_emu_box(void *to, const CUtensorMap *map, cu_barrier *b, const int *x, u
     emu.boxes->push_back(given);
 }
 
-void cu_products_begin() { emu.thread[cu_emu_now->number].begun = 1; }
-void cu_products_group()
+void cu_wgmma_fence() { emu.thread[cu_emu_now->number].begun = 1; }
+void cu_wgmma_commit_group()
 {
     fiber *f = emu.thread + cu_emu_now->number;
     f->product_groups++, f->begun = 0;
 }
-void cu_emu_product(float *sum, unsigned n, uint64_t left, uint64_t right, int f16)
+void cu_emu_wgmma(float *sum, unsigned n, uint64_t left, uint64_t right, int f16)
 {
     fiber *f = emu.thread + cu_emu_now->number;
     uint64_t mine[2] = {left, right}, first[2];
@@ -596,7 +596,7 @@ void cu_emu_product(float *sum, unsigned n, uint64_t left, uint64_t right, int f
         fault("products of other sums under way", f);
     f->products.push_back({left, right, f16, f->product_groups});
 }
-void cu_emu_products_wait(unsigned groups)
+void cu_emu_wgmma_wait_group(unsigned groups)
 {
     fiber *f = emu.thread + cu_emu_now->number;
     size_t done = 0;

@@ -8,30 +8,31 @@
 #include "cu_shim.h"
 #include <cuda.h> /* fake/ */
 
-typedef uint64_t cu_barrier;
+typedef uint64_t cu_mbarrier;
 
 uint32_t cu_shared(const void *p);
-void cu_barrier_init(cu_barrier *b, uint32_t arrivals);
-void cu_barriers_published();
-void cu_barrier_arrive(cu_barrier *b);
-void cu_barrier_expect(cu_barrier *b, uint32_t bytes);
-void cu_barrier_wait(cu_barrier *b, uint32_t parity);
+void cu_mbarrier_init(cu_mbarrier *b, uint32_t arrivals);
+void cu_mbarriers_fence();
+void cu_mbarrier_arrive(cu_mbarrier *b);
+void cu_mbarrier_arrive_expect(cu_mbarrier *b, uint32_t bytes);
+void cu_mbarrier_wait(cu_mbarrier *b, uint32_t parity);
 
-void cu_emu_box(void *to, const CUtensorMap *map, cu_barrier *b, const int *x, unsigned rank);
-template <int rank> static inline void cu_box(void *to, const CUtensorMap *map, cu_barrier *b, const int (&x)[rank])
+void cu_emu_tma_load(void *to, const CUtensorMap *map, cu_mbarrier *b, const int *x, unsigned rank);
+template <int rank>
+static inline void cu_tma_load(void *to, const CUtensorMap *map, cu_mbarrier *b, const int (&x)[rank])
 {
-    cu_emu_box(to, map, b, x, rank);
+    cu_emu_tma_load(to, map, b, x, rank);
 }
 
-void cu_products_begin();
-void cu_products_group();
-void cu_emu_product(float *sum, unsigned n, uint64_t left, uint64_t right, int f16);
-void cu_emu_products_wait(unsigned groups);
-template <int n> static inline void cu_products_wait() { cu_emu_products_wait(n); }
-template <int TYPE, int N> struct cu_products {
+void cu_wgmma_fence();
+void cu_wgmma_commit_group();
+void cu_emu_wgmma(float *sum, unsigned n, uint64_t left, uint64_t right, int f16);
+void cu_emu_wgmma_wait_group(unsigned groups);
+template <int n> static inline void cu_wgmma_wait_group() { cu_emu_wgmma_wait_group(n); }
+template <int TYPE, int N> struct cu_wgmma {
     static void add(float (&sum)[N / 2], uint64_t left, uint64_t right)
     {
-        cu_emu_product(sum, N, left, right, TYPE == CU_F16);
+        cu_emu_wgmma(sum, N, left, right, TYPE == CU_F16);
     }
 };
 

@@ -27,10 +27,12 @@ compare() {
     # a function's type, spelt by the compiler: the declarations of the fake header behind the real one's
     { echo "#include <$header>"; tr '\n' ' ' <"$fake" | grep -o "$4(\?[A-Za-z]*([^;{}]*);" | sed 's/^/extern /'; } >"$work/functions.c"
     echo "# $header: $(wc -l <"$work/fake.txt") constants and sizes, $(($(wc -l <"$work/functions.c") - 1)) functions"
-    [ "$(wc -l <"$work/functions.c")" -gt 5 ] && cc -fsyntax-only -isystem "$real" "$work/functions.c"
+    [ "$(wc -l <"$work/functions.c")" -gt "${5:-5}" ] && cc -fsyntax-only -isystem "$real" "$work/functions.c"
 }
 compare cublasLt.h tests/cuda_emu/fake/cublasLt.h 'cublasLtMatmulAlgo_t cublasLtMatmulHeuristicResult_t cudaDataType_t' '\(size_t\|cublasStatus_t\) cublasLt[A-Za-z]*'
 say cublaslt_is_the_librarys_own $?
+compare cuda.h tests/cuda_emu/fake/cuda.h 'CUtensorMap CUresult' 'CUresult cuTensorMap[A-Za-z]*' 1
+say the_driver_is_its_own $?
 if [ -e "$real/cudnn.h" ]; then
     compare cudnn.h engine/backend/cuda/cudnn_api.h 'cudnnConvolutionFwdAlgoPerf_t cudnnStatus_t cudnnDataType_t' '\(size_t\|const char \*\|cudnnStatus_t\) \?cudnn[A-Za-z]*[0-9]\?[A-Za-z]*\(_v7\)\?'
     say cudnn_is_the_librarys_own $?

@@ -249,7 +249,7 @@ static int names_no_file(void)
 static int names_another_library(void) { return opening_says(NULL, "libm.so.6", "lacks a function"); }
 static int asks_for_what_is_none(void)
 {
-    return opening_says("fast", NULL, "KILN_CUDA_GEMM=fast: it is plain, mma, library, cudnn");
+    return opening_says("fast", NULL, "KILN_CUDA_GEMM=fast: it is plain, mma, wgmma, library, cudnn");
 }
 static int asks_on_an_old_chip(void)
 {

@@ -424,8 +424,12 @@ static void test_products_of_warpgroups(void)
         in_process((job){"wgmma", 0, 5, NULL, 90, 0, table});
         return;
     }
-    in_process((job){"wgmma", 0, 1, "linear", 90, KILN_BF16, table});
-    in_process((job){"wgmma", 0, 1, "conv2d", 90, KILN_BF16, table});
+    if (*only() && strncmp(only(), "linear", 6) != 0 && strncmp(only(), "conv2d", 6) != 0) {
+        test_skip("KILN_TEST_OPS leaves rows out");
+        return;
+    }
+    if (strncmp(only(), "conv2d", 6) != 0) in_process((job){"wgmma", 0, 1, "linear", 90, KILN_BF16, table});
+    if (strncmp(only(), "linear", 6) != 0) in_process((job){"wgmma", 0, 1, "conv2d", 90, KILN_BF16, table});
 }
 static void test_every_op_on_sm_75(void)
 {
@@ -522,11 +526,11 @@ int main(int argc, char **argv)
 {
     static const test_case tests[] = {CASE(test_every_op_with_plain_products),
                                       CASE(test_every_op_on_tensor_cores),
-                                      CASE(test_products_of_warpgroups),
                                       CASE(test_every_op_on_sm_75),
                                       CASE(test_every_op_with_the_library),
                                       CASE(test_convolutions_with_cudnn),
                                       CASE(test_keys_hidden_by_a_mask),
+                                      CASE(test_products_of_warpgroups), /* late: no chip has run it yet */
                                       CASE(test_every_kernel_ran),
                                       CASE(test_the_precision_that_suits_the_chip)};
     list_kernels();

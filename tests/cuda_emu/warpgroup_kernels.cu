@@ -29,35 +29,35 @@ static void store(float *out, const float (&sum)[N / 2])
         for (int e = 0; e < 4; e++) out[(row + e / 2 * 8) * N + j * 8 + lane % 4 * 2 + e % 2] = sum[4 * j + e];
 }
 
-static void copy(const CUtensorMap *a, const CUtensorMap *b, unsigned char *tiles, cu_barrier *full, int steps,
+static void copy(const CUtensorMap *a, const CUtensorMap *b, unsigned char *tiles, cu_mbarrier *full, int steps,
                  warpgroup_fault f)
 {
     uint32_t bytes = STAGE + (f == WARPGROUP_FEW_BYTES ? -16u : f == WARPGROUP_MANY_BYTES ? 16u : 0u);
     for (int s = 0; s < steps + (f == WARPGROUP_ABANDONED); s++) {
         unsigned char *to = tiles + s % STAGES * STAGE + (f == WARPGROUP_OFF_PLACE ? 128 : 0);
         int at[2] = {s * DEEP, 0};
-        if (s >= STAGES) cu_barrier_wait(full + STAGES + s % STAGES, (uint32_t)(s / STAGES - 1) & 1);
+        if (s >= STAGES) cu_mbarrier_wait(full + STAGES + s % STAGES, (uint32_t)(s / STAGES - 1) & 1);
         if (threadIdx.x % 32) continue;
-        cu_barrier_expect(full + s % STAGES, bytes);
-        cu_box(to, a, full + s % STAGES, at), cu_box(to + M * DEEP * 2, b, full + s % STAGES, at);
+        cu_mbarrier_arrive_expect(full + s % STAGES, bytes);
+        cu_tma_load(to, a, full + s % STAGES, at), cu_tma_load(to + M * DEEP * 2, b, full + s % STAGES, at);
     }
 }
 
-static void multiply(float *out, unsigned char *tiles, cu_barrier *full, int steps, warpgroup_fault f)
+static void multiply(float *out, unsigned char *tiles, cu_mbarrier *full, int steps, warpgroup_fault f)
 {
     float sum[N / 2] = {};
     for (int s = 0; s < steps; s++) {
         unsigned char *at = tiles + s % STAGES * STAGE;
-        if (f != WARPGROUP_TILE_UNAWAITED) cu_barrier_wait(full + s % STAGES, (uint32_t)(s / STAGES) & 1);
-        if (f != WARPGROUP_UNFENCED) cu_products_begin();
+        if (f != WARPGROUP_TILE_UNAWAITED) cu_mbarrier_wait(full + s % STAGES, (uint32_t)(s / STAGES) & 1);
+        if (f != WARPGROUP_UNFENCED) cu_wgmma_fence();
         for (int k = 0; k < DEEP / 16; k++)
-            cu_products<CU_BF16, N>::add(sum, cu_tile_columns(cu_tile(at), k),
-                                         cu_tile_columns(cu_tile(at + M * DEEP * 2), k));
-        cu_products_group();
-        if (f == WARPGROUP_EARLY_RELEASE && threadIdx.x % 32 == 0) cu_barrier_arrive(full + STAGES + s % STAGES);
-        if (f != WARPGROUP_UNFINISHED || s + 1 < steps) cu_products_wait<0>();
+            cu_wgmma<CU_BF16, N>::add(sum, cu_wgmma_columns(cu_wgmma_tile(at), k),
+                                      cu_wgmma_columns(cu_wgmma_tile(at + M * DEEP * 2), k));
+        cu_wgmma_commit_group();
+        if (f == WARPGROUP_EARLY_RELEASE && threadIdx.x % 32 == 0) cu_mbarrier_arrive(full + STAGES + s % STAGES);
+        if (f != WARPGROUP_UNFINISHED || s + 1 < steps) cu_wgmma_wait_group<0>();
         int times = f == WARPGROUP_EARLY_RELEASE ? 0 : f == WARPGROUP_TWO_ARRIVALS ? 2 : 1;
-        for (int i = 0; i < times && threadIdx.x % 32 == 0; i++) cu_barrier_arrive(full + STAGES + s % STAGES);
+        for (int i = 0; i < times && threadIdx.x % 32 == 0; i++) cu_mbarrier_arrive(full + STAGES + s % STAGES);
     }
     store(out, sum);
 }
@@ -71,10 +71,10 @@ void warpgroup_product(float *out, const uint16_t *a, const uint16_t *b, int k, 
         return;
     launch(160, [&] {
         CU_DYNAMIC_SHARED(unsigned char, memory);
-        cu_barrier *full = reinterpret_cast<cu_barrier *>(memory + STAGES * STAGE + 1024);
+        cu_mbarrier *full = reinterpret_cast<cu_mbarrier *>(memory + STAGES * STAGE + 1024);
         if (threadIdx.x == 0) {
-            for (int i = 0; i < STAGES; i++) cu_barrier_init(full + i, 1), cu_barrier_init(full + STAGES + i, 4);
-            if (f != WARPGROUP_UNPUBLISHED) cu_barriers_published();
+            for (int i = 0; i < STAGES; i++) cu_mbarrier_init(full + i, 1), cu_mbarrier_init(full + STAGES + i, 4);
+            if (f != WARPGROUP_UNPUBLISHED) cu_mbarriers_fence();
         }
         __syncthreads();
         if (threadIdx.x / 32 == 4)
@@ -94,15 +94,15 @@ void warpgroup_written(float *out, const uint16_t *a, const uint16_t *b, int fen
             memcpy(memory + at, i < M * DEEP ? a + i : b + i - M * DEEP, 2);
         }
         __syncthreads();
-        if (fenced) cu_barriers_published();
+        if (fenced) cu_mbarriers_fence();
         __syncthreads();
         float sum[N / 2] = {};
-        cu_products_begin();
+        cu_wgmma_fence();
         for (int k = 0; k < DEEP / 16; k++)
-            cu_products<CU_BF16, N>::add(sum, cu_tile_columns(cu_tile(memory), k),
-                                         cu_tile_columns(cu_tile(memory + M * DEEP * 2), k));
-        cu_products_group();
-        cu_products_wait<0>();
+            cu_wgmma<CU_BF16, N>::add(sum, cu_wgmma_columns(cu_wgmma_tile(memory), k),
+                                      cu_wgmma_columns(cu_wgmma_tile(memory + M * DEEP * 2), k));
+        cu_wgmma_commit_group();
+        cu_wgmma_wait_group<0>();
         store(out, sum);
     });
 }

@@ -8,9 +8,9 @@
  * Sums of a product of 64 x N: warp w of the group has rows 16 w to 16 w + 15; with g = lane / 4 and t = lane % 4,
  * sum[4 j] and [4 j + 1] are columns 8 j + 2t, + 1 of row g, [4 j + 2] and [4 j + 3] of row g + 8.
  *
- * Order, as the instructions want it: whoever initialises barriers publishes them (cu_barriers_published) before a copy
- * counts on one. Between writing sums and the first product that adds to them stands cu_products_begin(). Sums, and the
- * tiles that were read, belong to the products until cu_products_wait() says otherwise.
+ * Order, as the instructions want it: whoever initialises barriers fences them (cu_mbarriers_fence) before a copy
+ * counts on one. Between writing sums and the first product that adds to them stands cu_wgmma_fence(). Sums, and the
+ * tiles that were read, belong to the products until cu_wgmma_wait_group() says otherwise.
  *
  * tests/cuda_emu has all of it on the host, late and in any order that is allowed.
  */
@@ -31,31 +31,31 @@
 
 #if CU_SM90A && !defined KILN_CUDA_EMU
 
-typedef uint64_t cu_barrier;
+typedef uint64_t cu_mbarrier;
 
 static __device__ __forceinline__ uint32_t cu_shared(const void *p) { return (uint32_t)__cvta_generic_to_shared(p); }
 
-static __device__ __forceinline__ void cu_barrier_init(cu_barrier *b, uint32_t arrivals)
+static __device__ __forceinline__ void cu_mbarrier_init(cu_mbarrier *b, uint32_t arrivals)
 {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(cu_shared(b)), "r"(arrivals) : "memory");
 }
-static __device__ __forceinline__ void cu_barriers_published()
+static __device__ __forceinline__ void cu_mbarriers_fence()
 {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
-static __device__ __forceinline__ void cu_barrier_arrive(cu_barrier *b)
+static __device__ __forceinline__ void cu_mbarrier_arrive(cu_mbarrier *b)
 {
     asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(cu_shared(b)) : "memory");
 }
 /* Arrives, and the phase also ends no sooner than so many bytes came. */
-static __device__ __forceinline__ void cu_barrier_expect(cu_barrier *b, uint32_t bytes)
+static __device__ __forceinline__ void cu_mbarrier_arrive_expect(cu_mbarrier *b, uint32_t bytes)
 {
     asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;" ::"r"(cu_shared(b)), "r"(bytes)
                  : "memory");
 }
 /* Until the phase of that parity has ended; the first phase has parity 0. */
-static __device__ __forceinline__ void cu_barrier_wait(cu_barrier *b, uint32_t parity)
+static __device__ __forceinline__ void cu_mbarrier_wait(cu_mbarrier *b, uint32_t parity)
 {
     asm volatile("{\n.reg .pred done;\n"
                  "again:\n"
@@ -66,7 +66,7 @@ static __device__ __forceinline__ void cu_barrier_wait(cu_barrier *b, uint32_t p
 }
 
 /* A box whose first element is at (x[0], x[1], ..), innermost first; what lies outside is 0 and counts as brought. */
-static __device__ __forceinline__ void cu_box(void *to, const CUtensorMap *map, cu_barrier *b, const int (&x)[2])
+static __device__ __forceinline__ void cu_tma_load(void *to, const CUtensorMap *map, cu_mbarrier *b, const int (&x)[2])
 {
     asm volatile(
         "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], "
@@ -74,7 +74,7 @@ static __device__ __forceinline__ void cu_box(void *to, const CUtensorMap *map, 
         "l"(map), "r"(cu_shared(b)), "r"(x[0]), "r"(x[1])
         : "memory");
 }
-static __device__ __forceinline__ void cu_box(void *to, const CUtensorMap *map, cu_barrier *b, const int (&x)[4])
+static __device__ __forceinline__ void cu_tma_load(void *to, const CUtensorMap *map, cu_mbarrier *b, const int (&x)[4])
 {
     asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, "
                  "%5, %6}], [%2];" ::"r"(cu_shared(to)),
@@ -82,13 +82,13 @@ static __device__ __forceinline__ void cu_box(void *to, const CUtensorMap *map, 
                  : "memory");
 }
 
-static __device__ __forceinline__ void cu_products_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-static __device__ __forceinline__ void cu_products_group()
+static __device__ __forceinline__ void cu_wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+static __device__ __forceinline__ void cu_wgmma_commit_group()
 {
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 /* Until no more than n groups are under way. */
-template <int n> static __device__ __forceinline__ void cu_products_wait()
+template <int n> static __device__ __forceinline__ void cu_wgmma_wait_group()
 {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(n) : "memory");
 }
@@ -97,13 +97,13 @@ template <int n> static __device__ __forceinline__ void cu_products_wait()
 #define CU_EIGHT(i)                                                                                                    \
     "+f"(sum[i]), "+f"(sum[i + 1]), "+f"(sum[i + 2]), "+f"(sum[i + 3]), "+f"(sum[i + 4]), "+f"(sum[i + 5]),            \
         "+f"(sum[i + 6]), "+f"(sum[i + 7])
-template <int TYPE, int N> struct cu_products;
+template <int TYPE, int N> struct cu_wgmma;
 #define CU_REGISTERS_128                                                                                               \
     "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"                                                           \
     "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,"                                                 \
     "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,"                                                 \
     "%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
-template <> struct cu_products<CU_BF16, 128> {
+template <> struct cu_wgmma<CU_BF16, 128> {
     static __device__ __forceinline__ void add(float (&sum)[64], uint64_t left, uint64_t right)
     {
         asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %66, "
@@ -114,7 +114,7 @@ template <> struct cu_products<CU_BF16, 128> {
                      : "l"(left), "l"(right), "r"(1));
     }
 };
-template <> struct cu_products<CU_F16, 128> {
+template <> struct cu_wgmma<CU_F16, 128> {
     static __device__ __forceinline__ void add(float (&sum)[64], uint64_t left, uint64_t right)
     {
         asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %66, "
@@ -131,7 +131,7 @@ template <> struct cu_products<CU_F16, 128> {
     "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,"                                                 \
     "%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63,"                                                 \
     "%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79"
-template <> struct cu_products<CU_BF16, 160> {
+template <> struct cu_wgmma<CU_BF16, 160> {
     static __device__ __forceinline__ void add(float (&sum)[80], uint64_t left, uint64_t right)
     {
         asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %82, "
@@ -142,7 +142,7 @@ template <> struct cu_products<CU_BF16, 160> {
                      : "l"(left), "l"(right), "r"(1));
     }
 };
-template <> struct cu_products<CU_F16, 160> {
+template <> struct cu_wgmma<CU_F16, 160> {
     static __device__ __forceinline__ void add(float (&sum)[80], uint64_t left, uint64_t right)
     {
         asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %82, "
@@ -162,7 +162,7 @@ template <> struct cu_products<CU_F16, 160> {
     "%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95,"                                                 \
     "%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111,"                                     \
     "%112,%113,%114,%115,%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127"
-template <> struct cu_products<CU_BF16, 256> {
+template <> struct cu_wgmma<CU_BF16, 256> {
     static __device__ __forceinline__ void add(float (&sum)[128], uint64_t left, uint64_t right)
     {
         asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %130, "
@@ -174,7 +174,7 @@ template <> struct cu_products<CU_BF16, 256> {
                      : "l"(left), "l"(right), "r"(1));
     }
 };
-template <> struct cu_products<CU_F16, 256> {
+template <> struct cu_wgmma<CU_F16, 256> {
     static __device__ __forceinline__ void add(float (&sum)[128], uint64_t left, uint64_t right)
     {
         asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %130, "
@@ -192,12 +192,12 @@ template <> struct cu_products<CU_F16, 256> {
 #if CU_SM90A
 /* Where a tile's rows begin, and, in steps of 32 bytes, which 16 of its columns: start in 16 bytes, eight rows 1024
  * bytes apart, swizzle 128B. */
-static __device__ __forceinline__ uint64_t cu_tile(const void *rows)
+static __device__ __forceinline__ uint64_t cu_wgmma_tile(const void *rows)
 {
     return (uint64_t)((cu_shared(rows) & 0x3ffffu) >> 4) | (uint64_t)1 << 16 | (uint64_t)(1024 >> 4) << 32 |
            (uint64_t)1 << 62;
 }
-static __device__ __forceinline__ uint64_t cu_tile_columns(uint64_t tile, int sixteens) { return tile + 2 * sixteens; }
+static __device__ __forceinline__ uint64_t cu_wgmma_columns(uint64_t tile, int sixteens) { return tile + 2 * sixteens; }
 #endif
 
 #endif

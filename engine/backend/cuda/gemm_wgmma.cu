@@ -53,55 +53,55 @@ static __device__ __forceinline__ int64_t row_of(const cu_gemm &p, const box_pla
 /* One lane asks; the warp stays together. */
 template <int N>
 static __device__ __forceinline__ void copy_steps(const cu_gemm &p, const box_plan &t, const CUtensorMap *left,
-                                                  const CUtensorMap *right, unsigned char *tiles, cu_barrier *full,
+                                                  const CUtensorMap *right, unsigned char *tiles, cu_mbarrier *full,
                                                   int first, int last)
 {
     typedef sizes<N> Z;
-    cu_barrier *empty = full + Z::STAGES;
+    cu_mbarrier *empty = full + Z::STAGES;
     block_place b = place_of(t);
     int n0 = (int)blockIdx.y * N, tap = first / t.chunks, chunk = first % t.chunks;
     for (int s = first, i = 0; s < last; s++, i++) {
         int stage = i % Z::STAGES;
-        if (i >= Z::STAGES) cu_barrier_wait(empty + stage, (uint32_t)(i / Z::STAGES - 1) & 1);
+        if (i >= Z::STAGES) cu_mbarrier_wait(empty + stage, (uint32_t)(i / Z::STAGES - 1) & 1);
         if (threadIdx.x % 32 == 0) {
             unsigned char *to = tiles + stage * Z::STAGE;
             int at[2] = {tap * (int)p.channels + chunk * DEEP, n0};
-            cu_barrier_expect(full + stage, Z::STAGE);
+            cu_mbarrier_arrive_expect(full + stage, Z::STAGE);
             if (p.picture) {
                 int from[4] = {chunk * DEEP, b.x * p.stride_w - p.left + tap % p.kw * p.dilation_w,
                                b.y * p.stride_h - p.top + tap / p.kw * p.dilation_h, b.n};
-                cu_box(to, left, full + stage, from);
+                cu_tma_load(to, left, full + stage, from);
             } else {
                 int from[2] = {chunk * DEEP, b.x};
-                cu_box(to, left, full + stage, from);
+                cu_tma_load(to, left, full + stage, from);
             }
-            cu_box(to + ROWS * ROW, right, full + stage, at);
+            cu_tma_load(to + ROWS * ROW, right, full + stage, at);
         }
         if (++chunk == t.chunks) chunk = 0, tap++;
     }
 }
 
 template <int TYPE, int N>
-static __device__ __forceinline__ void multiply_steps(float (&sum)[N / 2], unsigned char *tiles, cu_barrier *full,
+static __device__ __forceinline__ void multiply_steps(float (&sum)[N / 2], unsigned char *tiles, cu_mbarrier *full,
                                                       int steps)
 {
     typedef sizes<N> Z;
-    cu_barrier *empty = full + Z::STAGES;
+    cu_mbarrier *empty = full + Z::STAGES;
     int warp = (int)threadIdx.x / 32, one = threadIdx.x % 32 == 0;
     for (int s = 0; s < steps; s++) {
         int stage = s % Z::STAGES;
         const unsigned char *at = tiles + stage * Z::STAGE;
-        uint64_t left = cu_tile(at + warp / 4 * 64 * ROW), right = cu_tile(at + ROWS * ROW);
-        cu_barrier_wait(full + stage, (uint32_t)(s / Z::STAGES) & 1);
-        cu_products_begin();
+        uint64_t left = cu_wgmma_tile(at + warp / 4 * 64 * ROW), right = cu_wgmma_tile(at + ROWS * ROW);
+        cu_mbarrier_wait(full + stage, (uint32_t)(s / Z::STAGES) & 1);
+        cu_wgmma_fence();
 #pragma unroll
         for (int k = 0; k < DEEP / 16; k++)
-            cu_products<TYPE, N>::add(sum, cu_tile_columns(left, k), cu_tile_columns(right, k));
-        cu_products_group();
-        cu_products_wait<1>();
-        if (s > 0 && one) cu_barrier_arrive(empty + (s - 1) % Z::STAGES); /* the step before has been read */
+            cu_wgmma<TYPE, N>::add(sum, cu_wgmma_columns(left, k), cu_wgmma_columns(right, k));
+        cu_wgmma_commit_group();
+        cu_wgmma_wait_group<1>();
+        if (s > 0 && one) cu_mbarrier_arrive(empty + (s - 1) % Z::STAGES); /* the step before has been read */
     }
-    cu_products_wait<0>();
+    cu_wgmma_wait_group<0>();
 }
 
 static __device__ __forceinline__ void act_row(int act, float *v)
@@ -194,11 +194,12 @@ static __global__ void __launch_bounds__(THREADS, 1)
     typedef sizes<N> Z;
     CU_DYNAMIC_SHARED(unsigned char, memory);
     unsigned char *tiles = memory + (ALIGNED - cu_shared(memory) % ALIGNED) % ALIGNED;
-    cu_barrier *full = reinterpret_cast<cu_barrier *>(tiles + Z::STAGES * Z::STAGE);
+    cu_mbarrier *full = reinterpret_cast<cu_mbarrier *>(tiles + Z::STAGES * Z::STAGE);
     int first = (int)blockIdx.z * t.each, last = first + t.each < t.steps ? first + t.each : t.steps;
     if (threadIdx.x == 0) {
-        for (int i = 0; i < Z::STAGES; i++) cu_barrier_init(full + i, 1), cu_barrier_init(full + Z::STAGES + i, WARPS);
-        cu_barriers_published();
+        for (int i = 0; i < Z::STAGES; i++)
+            cu_mbarrier_init(full + i, 1), cu_mbarrier_init(full + Z::STAGES + i, WARPS);
+        cu_mbarriers_fence();
     }
     __syncthreads();
     float sum[N / 2] = {};
