@@ -35,21 +35,23 @@ template <int TYPE, int HEAD> static __global__ void __launch_bounds__(THREADS) 
     __syncthreads();
 
     int tiles = (int)((end + Z::KEYS - 1) / Z::KEYS);
-    cu_fetch<HEAD, THREADS>(a, memory, keys, 0, a.keys, Z::KEYS, a.k_ld);
-    cu_fetch<HEAD, THREADS>(a, memory + 2 * Z::TILE, values, 0, a.keys, Z::KEYS, a.v_ld);
+    cu_fetch_tile<HEAD, THREADS, Z::KEYS>(a, memory, keys, 0, a.k_ld, Z::KEYS <= a.keys);
+    cu_fetch_tile<HEAD, THREADS, Z::KEYS>(a, memory + 2 * Z::TILE, values, 0, a.v_ld, Z::KEYS <= a.keys);
     cu_copy_group();
     for (int i = 0; i < tiles; i++) {
         unsigned char *now = memory + i % 2 * Z::TILE, *next = memory + (i + 1) % 2 * Z::TILE;
+        int64_t k0 = (int64_t)i * Z::KEYS, k1 = k0 + Z::KEYS;
         if (i + 1 < tiles) {
-            cu_fetch<HEAD, THREADS>(a, next, keys, (int64_t)(i + 1) * Z::KEYS, a.keys, Z::KEYS, a.k_ld);
-            cu_fetch<HEAD, THREADS>(a, next + 2 * Z::TILE, values, (int64_t)(i + 1) * Z::KEYS, a.keys, Z::KEYS, a.v_ld);
+            int whole = k1 + Z::KEYS <= a.keys;
+            cu_fetch_tile<HEAD, THREADS, Z::KEYS>(a, next, keys, k1, a.k_ld, whole);
+            cu_fetch_tile<HEAD, THREADS, Z::KEYS>(a, next + 2 * Z::TILE, values, k1, a.v_ld, whole);
         }
         cu_copy_group();
         cu_copy_wait<1>();
         __syncthreads();
         float s[Z::KEYS / 8][4], shrink[2];
         cu_scores<TYPE, HEAD, Z::STEPS, Z::KEYS>(query, now, s);
-        cu_soften<Z::KEYS>(a, mask, s, &r, shrink, q, (int64_t)i * Z::KEYS + lane % 4 * 2);
+        cu_soften<Z::KEYS>(a, mask, s, &r, shrink, q, k0 + lane % 4 * 2, cu_plain<Z::KEYS>(a, mask, q0, k0));
         cu_gather<TYPE, HEAD, HEAD, Z::KEYS>(s, shrink, now + 2 * Z::TILE, sum);
         __syncthreads();
     }

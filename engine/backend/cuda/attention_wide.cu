@@ -66,20 +66,21 @@ template <int TYPE, int HEAD> static __global__ void __launch_bounds__(THREADS) 
     __syncthreads();
 
     int tiles = (int)((end + Z::KEYS - 1) / Z::KEYS);
-    cu_fetch<HEAD, THREADS>(a, key_tile, keys, 0, a.keys, Z::KEYS, a.k_ld);
+    cu_fetch_tile<HEAD, THREADS, Z::KEYS>(a, key_tile, keys, 0, a.k_ld, Z::KEYS <= a.keys);
     cu_copy_group();
     for (int i = 0; i < tiles; i++) {
         float s[Z::KEYS / 8][4], shrink[2];
+        int64_t k0 = (int64_t)i * Z::KEYS;
         cu_copy_wait<0>();
         __syncthreads(); /* the keys are there, and all are done with the values and scores before */
-        cu_fetch<HEAD, THREADS>(a, value_tile, values, (int64_t)i * Z::KEYS, a.keys, Z::KEYS, a.v_ld);
+        cu_fetch_tile<HEAD, THREADS, Z::KEYS>(a, value_tile, values, k0, a.v_ld, k0 + Z::KEYS <= a.keys);
         cu_copy_group();
         cu_scores<TYPE, HEAD, Z::STEPS, Z::KEYS>(query, key_tile + first * 2, s);
         add_other_half<Z::KEYS>(parts, s); /* has a barrier: all are done with the keys */
         if (i + 1 < tiles)
-            cu_fetch<HEAD, THREADS>(a, key_tile, keys, (int64_t)(i + 1) * Z::KEYS, a.keys, Z::KEYS, a.k_ld);
+            cu_fetch_tile<HEAD, THREADS, Z::KEYS>(a, key_tile, keys, k0 + Z::KEYS, a.k_ld, k0 + 2 * Z::KEYS <= a.keys);
         cu_copy_group();
-        cu_soften<Z::KEYS>(a, mask, s, &r, shrink, q, (int64_t)i * Z::KEYS + lane % 4 * 2);
+        cu_soften<Z::KEYS>(a, mask, s, &r, shrink, q, k0 + lane % 4 * 2, cu_plain<Z::KEYS>(a, mask, q0, k0));
         cu_copy_wait<1>();
         __syncthreads(); /* the values are there */
         cu_gather<TYPE, HEAD, Z::HALF, Z::KEYS>(s, shrink, value_tile + first * 2, sum);

@@ -42,14 +42,39 @@ static inline cudaError_t cu_launch(K kernel, dim3 grid, dim3 block, size_t shar
 static __device__ __forceinline__ float cu_bf16(uint16_t v) { return __uint_as_float((uint32_t)v << 16); }
 static __device__ __forceinline__ uint16_t cu_to_bf16(float f)
 {
+#if !defined KILN_CUDA_EMU && defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 800 /* one instruction; NaN becomes 7fff */
+    uint16_t bits;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(f));
+    return bits;
+#else
     uint32_t u = __float_as_uint(f);
     if ((u & 0x7fffffffu) > 0x7f800000u) return (uint16_t)(u >> 16 | 0x40u);
     return (uint16_t)((u + 0x7fffu + (u >> 16 & 1u)) >> 16);
+#endif
+}
+/* 2^x within 2 units of f32's last place; what is below its normal numbers is 0. */
+static __device__ __forceinline__ float cu_exp2(float x)
+{
+#if !defined KILN_CUDA_EMU && defined __CUDA_ARCH__
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+#else
+    float y = exp2f(x);
+    return y < 0x1p-126f ? 0.0f : y;
+#endif
 }
 
 /* Two neighbours of CU_BF16 or CU_F16 in a register, the first one low. */
 template <int TYPE> static __device__ __forceinline__ uint32_t cu_pair(float low, float high)
 {
+#if !defined KILN_CUDA_EMU && defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 800
+    if (TYPE == CU_BF16) {
+        uint32_t both;
+        asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+        return both;
+    }
+#endif
     if (TYPE == CU_BF16) return (uint32_t)cu_to_bf16(low) | (uint32_t)cu_to_bf16(high) << 16;
     __half2 h = __floats2half2_rn(low, high);
     uint32_t pair;

@@ -13,9 +13,11 @@
 template <int HEAD> struct cu_head {
     enum { ROW = HEAD * 2 + 16 };
 };
+/* Of rows lane / 4 and 8 below, over the keys so far: the largest score times log2(e); this thread's share of the sum.
+ */
 typedef struct {
     float max[2], sum[2];
-} cu_softmax; /* of rows lane / 4 and 8 below, over the keys so far; total: this thread's share */
+} cu_softmax;
 
 /* Rows row.. of a matrix of `end` rows to shared memory; what is outside of it, or of the head, is 0. */
 template <int HEAD, int THREADS>
@@ -27,6 +29,26 @@ static __device__ __forceinline__ void cu_fetch(const cu_attention &a, unsigned 
     for (int i = (int)threadIdx.x; i < rows * (HEAD / 8); i += THREADS) {
         int r = i / (HEAD / 8), c = i % (HEAD / 8) * 8, there = r < left && c < (int)a.head;
         cu_copy16(to + r * cu_head<HEAD>::ROW + c * 2, there ? from + r * ld + c : from, there);
+    }
+}
+
+/* KEYS rows of keys or values from `row` on. A thread has one piece of every STEP-th row, so that a row further is one
+ * addition; whole: none of them is beyond the end. */
+template <int HEAD, int THREADS, int KEYS>
+static __device__ __forceinline__ void cu_fetch_tile(const cu_attention &a, unsigned char *to, const uint16_t *from,
+                                                     int64_t row, int64_t ld, int whole)
+{
+    enum { PIECES = HEAD / 8, STEP = THREADS / PIECES };
+    int first = (int)threadIdx.x / PIECES, c = (int)threadIdx.x % PIECES * 8, inside = c < (int)a.head;
+    int left = whole ? KEYS : (int)(a.keys - row);
+    if (first >= STEP) return;
+    const uint16_t *at = from + (row + first) * ld + (inside ? c : 0);
+    to += first * cu_head<HEAD>::ROW + c * 2;
+#pragma unroll
+    for (int r = 0; r < KEYS; r += STEP, at += STEP * ld) {
+        if (KEYS % STEP && first + r >= KEYS) break;
+        int there = inside && first + r < left;
+        cu_copy16(to + r * cu_head<HEAD>::ROW, there ? at : from, there);
     }
 }
 
@@ -66,32 +88,53 @@ static __device__ __forceinline__ float cu_limited(const cu_attention &a, const 
     return mask && q < a.queries ? s + cu_load(mask, a.mask_type, q * a.mask_ld + k) : s;
 }
 
-/* Scores to weights; shrink: by what the sums so far are multiplied, for both rows. q, k: of s[0][0]. */
+/* The largest score of row h is now at least `top`; *base: what weights are relative to. Returns the sums' factor. */
+static __device__ __forceinline__ float cu_rebase(cu_softmax *r, int h, float top, float *base)
+{
+    float before = r->max[h];
+    r->max[h] = fmaxf(before, top);
+    *base = r->max[h] == -INFINITY ? 0.0f : r->max[h];
+    return cu_exp2(before - *base);
+}
+/* 1: nobody limits or adds to the scores of KEYS keys from k0 on, for queries from q0 on. */
+template <int KEYS>
+static __device__ __forceinline__ int cu_plain(const cu_attention &a, const void *mask, int64_t q0, int64_t k0)
+{
+    return !mask && a.scale > 0 && k0 + KEYS <= a.keys && (!a.causal || k0 + KEYS - 1 <= q0);
+}
+
+/* Scores to weights; shrink: by what the sums so far are multiplied, for both rows. q, k: of s[0][0].
+ *
+ * exp(x - max) is 2^(x c - max c), one multiplication-and-subtraction and one instruction; c = log2(e), times the scale
+ * where nothing limits or adds to scores (plain). A row without keys so far has 2^(-inf - 0) = 0 everywhere. */
 template <int KEYS>
 static __device__ __forceinline__ void cu_soften(const cu_attention &a, const void *mask, float (*s)[4], cu_softmax *r,
-                                                 float *shrink, int64_t q, int64_t k)
+                                                 float *shrink, int64_t q, int64_t k, int plain)
 {
-    float max[2] = {r->max[0], r->max[1]};
+    float c = 1.4426950408889634f, max[2] = {-INFINITY, -INFINITY};
+    if (plain)
+        c *= a.scale;
+    else {
+#pragma unroll
+        for (int j = 0; j < KEYS / 8; j++)
+#pragma unroll
+            for (int e = 0; e < 4; e++) s[j][e] = cu_limited(a, mask, s[j][e], q + e / 2 * 8, k + j * 8 + e % 2);
+    }
 #pragma unroll
     for (int j = 0; j < KEYS / 8; j++)
 #pragma unroll
-        for (int e = 0; e < 4; e++) {
-            s[j][e] = cu_limited(a, mask, s[j][e], q + e / 2 * 8, k + j * 8 + e % 2);
-            max[e / 2] = fmaxf(max[e / 2], s[j][e]);
-        }
+        for (int e = 0; e < 4; e++) max[e / 2] = fmaxf(max[e / 2], s[j][e]);
 #pragma unroll
     for (int h = 0; h < 2; h++) {
         max[h] = fmaxf(max[h], __shfl_xor_sync(0xffffffffu, max[h], 1));
         max[h] = fmaxf(max[h], __shfl_xor_sync(0xffffffffu, max[h], 2));
-        shrink[h] = max[h] == -INFINITY ? 1.0f : exp2f((r->max[h] - max[h]) * 1.4426950408889634f);
-        r->max[h] = max[h];
-        r->sum[h] *= shrink[h];
+        r->sum[h] *= shrink[h] = cu_rebase(r, h, max[h] * c, &max[h]);
     }
 #pragma unroll
     for (int j = 0; j < KEYS / 8; j++)
 #pragma unroll
         for (int e = 0; e < 4; e++) {
-            s[j][e] = max[e / 2] == -INFINITY ? 0.0f : exp2f((s[j][e] - max[e / 2]) * 1.4426950408889634f);
+            s[j][e] = cu_exp2(fmaf(s[j][e], c, -max[e / 2]));
             r->sum[e / 2] += s[j][e];
         }
 }
