@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What nvcc makes of the kernels that most of a step's time is in: nothing is spilled to memory, so many blocks fit a chip's registers, and tensor cores multiply. Instructions are looked at where
-# cuobjdump is (CUDA's own, or NVIDIA's package for pip); without it that part is skipped. KILN_TEST_FULL=1: all rows; else the two that compile quickest.
+# nvdisasm is (CUDA's own, or NVIDIA's package for pip); without it that part is skipped. KILN_TEST_FULL=1: all rows; else the two that compile quickest.
 set -u
 cd "$KILN_ROOT" || exit 2
 command -v nvcc >/dev/null || { echo "skip cuda_registers: no nvcc"; exit 0; }
@@ -9,7 +9,7 @@ status=0
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 say() { if [ "$2" = 0 ]; then echo "ok $1"; else echo "FAIL $1"; status=1; fi; }
-disassembler=$(command -v cuobjdump || true)
+disassembler=$(command -v nvdisasm || true)
 
 # kernels FILE CHIP NAME REGISTERS COUNT: each of the COUNT instances of NAME has at most so many registers, and no stack
 kernels() {
@@ -22,16 +22,33 @@ kernels() {
 }
 # instructions FILE PATTERN COUNT: at least so many in the file's code
 instructions() {
-    n=$("$disassembler" -sass "$work/$1.cubin" | grep -c "$2")
+    n=$("$disassembler" -c "$work/$1.cubin" | grep -c "$2")
     echo "# $1: $n of $2"
     [ "$n" -ge "$3" ]
+}
+# loop FILE KERNEL MOST: the longest loop with a product in it has at most so many instructions, those of its seldom paths among them
+loop() {
+    n=$("$disassembler" -c "$work/$1.cubin" | awk -v kernel="$2" '
+        /^\.text\./ { here = index($0, kernel); n = 0; delete at }
+        !here { next }
+        match($0, /^\.L_x_[0-9]+:/) { at[substr($0, 1, RLENGTH - 1)] = n; next }
+        /^ *\/\*[0-9a-f]+\*\/ +[^ ]/ {
+            product[n++] = /MMA/
+            if (/BRA/ && match($0, /`\(\.L_x_[0-9]+\)/)) {
+                from = substr($0, RSTART + 2, RLENGTH - 3)
+                if (from in at) { some = 0; for (i = at[from]; i < n; i++) some += product[i]; if (some && n - at[from] > most) most = n - at[from] }
+            }
+        }
+        END { print most + 0 }')
+    echo "# $2: a loop of $n instructions"
+    [ "$n" -gt 0 ] && [ "$n" -le "$3" ]
 }
 
 # a block of 288 threads in 65,536 registers, with the four products of a step in each of six kernels
 kernels gemm_wgmma sm_90a gemm_wgmma 224 6
 say gemm_wgmma_keeps_its_sums_in_registers $?
-# three blocks of 128 threads a chip's part
-kernels attention_mma sm_90 attention_mma 224 14
+# two blocks of 128 threads a processor, at the widest head
+kernels attention_mma sm_90 attention_mma 248 14
 say attention_mma_keeps_its_scores_in_registers $?
 if [ -n "${KILN_TEST_FULL:-}" ]; then
     kernels gemm_mma sm_90 gemm_mma 128 4 # two blocks of 256 threads
@@ -44,7 +61,14 @@ if [ -n "$disassembler" ]; then
     say gemm_wgmma_multiplies_tiles_that_the_copy_engine_brings $?
     instructions attention_mma 'HMMA.16816.F32' 100
     say attention_mma_multiplies_on_tensor_cores $?
+    # 64 keys for 16 queries; some 800 of them are for masks and edges
+    loop attention_mma attention_mmaILi1ELi48E 1400
+    say attention_mma_has_a_short_loop $?
+    if [ -n "${KILN_TEST_FULL:-}" ]; then
+        loop gemm_mma gemm_mmaILi1ELi128E 280 # 32 products; some 60 are for another tap
+        say gemm_mma_has_a_short_loop $?
+    fi
 else
-    echo "skip cuda_instructions: no cuobjdump"
+    echo "skip cuda_instructions: no nvdisasm"
 fi
 exit $status

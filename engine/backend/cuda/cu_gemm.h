@@ -85,4 +85,67 @@ static __device__ __forceinline__ void cu_gemm_store(const cu_gemm &p, int64_t m
     }
 }
 
+static __device__ __forceinline__ void cu_act_eight(int act, float *v)
+{
+#define CU_EACH(formula)                                                                                               \
+    _Pragma("unroll") for (int i = 0; i < 8; i++) v[i] = cu_act(formula, v[i]);                                        \
+    return
+    switch (act) { /* once for eight */
+    case CU_ACT_NONE: return;
+    case CU_ACT_SILU: CU_EACH(CU_ACT_SILU);
+    case CU_ACT_GELU: CU_EACH(CU_ACT_GELU);
+    case CU_ACT_GELU_TANH: CU_EACH(CU_ACT_GELU_TANH);
+    default: CU_EACH(act);
+    }
+#undef CU_EACH
+}
+
+/* Value and gate in turns: four numbers of the result, 16 bits each. */
+static __device__ __forceinline__ void cu_gemm_store_gated(const cu_gemm &p, int64_t m, int64_t n, const float *v)
+{
+    float out[4];
+#pragma unroll
+    for (int i = 0; i < 4; i++) out[i] = cu_act(p.finish.act, v[2 * i]) * cu_gelu(v[2 * i + 1]);
+    uint2 pairs = p.out_type == CU_BF16 ? make_uint2(cu_pair<CU_BF16>(out[0], out[1]), cu_pair<CU_BF16>(out[2], out[3]))
+                                        : make_uint2(cu_pair<CU_F16>(out[0], out[1]), cu_pair<CU_F16>(out[2], out[3]));
+    *reinterpret_cast<uint2 *>(static_cast<uint16_t *>(p.out) + m * p.out_ld + n / 2) = pairs;
+}
+
+/* Eight sums of row m from shared memory, columns n .. n + 7, of which N has some; whole: cu_gemm_whole(). */
+static __device__ __forceinline__ void cu_gemm_store_eight(const cu_gemm &p, int64_t m, int64_t n, const float *from,
+                                                           int whole)
+{
+    int count = p.N - n < 8 ? (int)(p.N - n) : 8;
+    if (p.splits > 1 || !whole || count < 8) {
+#pragma unroll 1
+        for (int i = 0; i < count; i += 2) cu_gemm_store(p, m, n + i, from[i], from[i + 1], (int)blockIdx.z);
+        return;
+    }
+    const float4 *fours = reinterpret_cast<const float4 *>(from);
+    float4 low = fours[0], high = fours[1];
+    float v[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+    if (p.finish.bias) {
+#pragma unroll
+        for (int i = 0; i < 8; i++) v[i] += p.finish.bias[n + i];
+    }
+    if (p.finish.geglu) return cu_gemm_store_gated(p, m, n, v);
+    cu_act_eight(p.finish.act, v);
+    if (p.finish.residual) {
+        float more[8];
+        cu_load_row<8>(more, p.finish.residual, p.finish.residual_type, m * p.finish.residual_ld + n);
+#pragma unroll
+        for (int i = 0; i < 8; i++) v[i] += more[i];
+    }
+    cu_store_row<8>(p.out, p.out_type, m * p.out_ld + n, v);
+}
+
+/* 1: results and residuals lie so that eight of a row are moved at once. */
+static inline int cu_gemm_whole(const cu_gemm *p)
+{
+    const cu_epilogue *f = &p->finish;
+    if (((uintptr_t)p->out & 15) != 0 || p->out_ld % 8 != 0) return 0;
+    if (f->geglu) return !f->residual && (p->out_type == CU_BF16 || p->out_type == CU_F16);
+    return !f->residual || (((uintptr_t)f->residual & 15) == 0 && f->residual_ld % 8 == 0);
+}
+
 #endif

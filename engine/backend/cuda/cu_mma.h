@@ -102,7 +102,7 @@ template <int TYPE> static __device__ __forceinline__ void cu_mma(float *c, cons
         cu_mma8_f16(c, a[0], a[1], b0), cu_mma8_f16(c, a[2], a[3], b1);
 }
 
-/* 16 bytes to shared memory, later; zeros when there is nothing to copy (from is then any valid address). */
+/* 16 bytes to shared memory, later; zeros when there is nothing to copy (from is not looked at then). */
 static __device__ __forceinline__ void cu_copy16(void *to, const void *from, int there)
 {
     if (!cu_before_sm80())

@@ -104,59 +104,6 @@ static __device__ __forceinline__ void multiply_steps(float (&sum)[N / 2], unsig
     cu_wgmma_wait_group<0>();
 }
 
-static __device__ __forceinline__ void act_row(int act, float *v)
-{
-#define CU_EACH(formula)                                                                                               \
-    _Pragma("unroll") for (int i = 0; i < 8; i++) v[i] = cu_act(formula, v[i]);                                        \
-    return
-    switch (act) { /* once for eight */
-    case CU_ACT_NONE: return;
-    case CU_ACT_SILU: CU_EACH(CU_ACT_SILU);
-    case CU_ACT_GELU: CU_EACH(CU_ACT_GELU);
-    case CU_ACT_GELU_TANH: CU_EACH(CU_ACT_GELU_TANH);
-    default: CU_EACH(act);
-    }
-#undef CU_EACH
-}
-
-/* Value and gate in turns: four numbers of the result, 16 bits each. */
-static __device__ __forceinline__ void store_gated(const cu_gemm &p, int64_t m, int64_t n, const float *v)
-{
-    float out[4];
-#pragma unroll
-    for (int i = 0; i < 4; i++) out[i] = cu_act(p.finish.act, v[2 * i]) * cu_gelu(v[2 * i + 1]);
-    uint2 pairs = p.out_type == CU_BF16 ? make_uint2(cu_pair<CU_BF16>(out[0], out[1]), cu_pair<CU_BF16>(out[2], out[3]))
-                                        : make_uint2(cu_pair<CU_F16>(out[0], out[1]), cu_pair<CU_F16>(out[2], out[3]));
-    *reinterpret_cast<uint2 *>(static_cast<uint16_t *>(p.out) + m * p.out_ld + n / 2) = pairs;
-}
-
-/* `count` sums of row m from shared memory, columns n .. n + 7. */
-static __device__ __forceinline__ void store_eight(const cu_gemm &p, int64_t m, int64_t n, int count, const float *from,
-                                                   int whole)
-{
-    if (p.splits > 1 || !whole || count < 8) {
-#pragma unroll 1
-        for (int i = 0; i < count; i += 2) cu_gemm_store(p, m, n + i, from[i], from[i + 1], (int)blockIdx.z);
-        return;
-    }
-    const float4 *fours = reinterpret_cast<const float4 *>(from);
-    float4 low = fours[0], high = fours[1];
-    float v[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
-    if (p.finish.bias) {
-#pragma unroll
-        for (int i = 0; i < 8; i++) v[i] += p.finish.bias[n + i];
-    }
-    if (p.finish.geglu) return store_gated(p, m, n, v);
-    act_row(p.finish.act, v);
-    if (p.finish.residual) {
-        float more[8];
-        cu_load_row<8>(more, p.finish.residual, p.finish.residual_type, m * p.finish.residual_ld + n);
-#pragma unroll
-        for (int i = 0; i < 8; i++) v[i] += more[i];
-    }
-    cu_store_row<8>(p.out, p.out_type, m * p.out_ld + n, v);
-}
-
 /* The group's 64 rows of sums, through its part of shared memory, which nobody reads or writes any more. */
 template <int N>
 static __device__ __forceinline__ void finish_rows(const cu_gemm &p, const box_plan &t, const float (&sum)[N / 2],
@@ -179,7 +126,7 @@ static __device__ __forceinline__ void finish_rows(const cu_gemm &p, const box_p
         int r = warp * 16 + i / EIGHTS;
         int64_t n = n0 + i % EIGHTS * 8, m = row_of(p, t, b, r);
         if (m < 0 || n >= p.N) continue;
-        store_eight(p, m, n, p.N - n < 8 ? (int)(p.N - n) : 8, memory + r * APART + i % EIGHTS * 8, whole);
+        cu_gemm_store_eight(p, m, n, memory + r * APART + i % EIGHTS * 8, whole);
     }
 }
 #endif
@@ -326,12 +273,9 @@ template <int TYPE, int N> static cudaError_t run(const cu_gemm *p, const box_pl
     if (status == cudaSuccess)
         status = cudaFuncSetAttribute(gemm_wgmma<TYPE, N>, cudaFuncAttributeMaxDynamicSharedMemorySize, sizes<N>::ALL);
     if (status != cudaSuccess) return status;
-    const cu_epilogue *f = &p->finish;
-    int whole = ((uintptr_t)p->out & 15) == 0 && p->out_ld % 8 == 0;
-    if (f->residual) whole = whole && ((uintptr_t)f->residual & 15) == 0 && f->residual_ld % 8 == 0;
-    if (f->geglu) whole = whole && !f->residual && (p->out_type == CU_BF16 || p->out_type == CU_F16);
     dim3 grid((unsigned)boxes_of(p, t), (unsigned)((p->N + N - 1) / N), (unsigned)p->splits);
-    return CU_LAUNCH((gemm_wgmma<TYPE, N>), grid, dim3(THREADS), sizes<N>::ALL, stream, *p, *t, whole, left, right);
+    return CU_LAUNCH((gemm_wgmma<TYPE, N>), grid, dim3(THREADS), sizes<N>::ALL, stream, *p, *t, cu_gemm_whole(p), left,
+                     right);
 }
 template <int TYPE> static cudaError_t run_type(const cu_gemm *p, const box_plan *t, int columns, cudaStream_t stream)
 {
