@@ -83,8 +83,7 @@ INLINE void value_rows(const size_t rows, const size_t vectors, float *sums, con
         ROWS_OF(1, CALL);                                                                                              \
         ROWS_OF(2, CALL);                                                                                              \
         ROWS_OF(3, CALL);                                                                                              \
-    default:                                                                                                           \
-        ROWS_OF(4, CALL);                                                                                              \
+    default: ROWS_OF(4, CALL);                                                                                         \
     }
 
 void pairs_scores(float *s, const uint32_t *q, const uint32_t *k, size_t keys, size_t words, size_t width, float scale)
@@ -113,16 +112,14 @@ INLINE __m512 exp2_cubic(__m512 x)
     __m512 p = _mm512_fmadd_ps(_mm512_set1_ps(0x1.c2a168p-5f), r, _mm512_set1_ps(0x1.f00c54p-3f));
     p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0x1.62f5fcp-1f));
     p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1));
-    return _mm512_castsi512_ps(
-        _mm512_add_epi32(_mm512_castps_si512(p), _mm512_slli_epi32(_mm512_castps_si512(t), 23)));
+    return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(p), _mm512_slli_epi32(_mm512_castps_si512(t), 23)));
 }
 
 /* The words of 16 queries for keys a and b. */
 INLINE __m512i pairs_of(__m512 a, __m512 b)
 {
-    const __m512i order =
-        _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21, 5, 20, 4, 19,
-                         3, 18, 2, 17, 1, 16, 0);
+    const __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6,
+                                           21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
     return _mm512_permutexvar_epi16(order, (__m512i)_mm512_cvtne2ps_pbh(b, a));
 }
 
