@@ -248,7 +248,7 @@ test_shared := $(wildcard tests/shared/*.c)
 test_tools += $(B)/tests/judge/judge $(B)/emu/kiln-cuda-emu.so
 test_libs_judge := -lpng
 test_libs_upscaler := -lpng
-test_tools += $(B)/tests/bench/random_model $(B)/tests/bench/ceilings $(B)/tests/bench/bandwidth $(B)/tests/bench/parity $(B)/tests/bench/op_times $(B)/tests/bench/cache $(B)/tests/bench/patched $(B)/tests/bench/block_products
+test_tools += $(B)/tests/bench/random_model $(B)/tests/bench/ceilings $(B)/tests/bench/library_floor $(B)/tests/bench/bandwidth $(B)/tests/bench/parity $(B)/tests/bench/op_times $(B)/tests/bench/cache $(B)/tests/bench/patched $(B)/tests/bench/block_products
 # Faults: the library that makes them, and what they are made to. Not under sanitizers, which interpose the same functions.
 ifeq ($(SAN),)
 test_tools += $(B)/tests/torture/torture $(B)/tests/torture/shim.so $(B)/tests/torture/touch.so $(B)/tests/torture/weather.so
@@ -333,6 +333,7 @@ test-promises: setup
 bench: setup
 	$(Q)$(MAKE) --no-print-directory tests
 	$(Q)KILN_BUILD=$(B) scripts/bench
+	$(Q)KILN_BUILD=$(B) scripts/bench_ops
 	$(Q)KILN_BUILD=$(B) scripts/bench_cache
 	$(Q)KILN_BUILD=$(B) scripts/bench_memory
 	$(Q)KILN_BUILD=$(B) scripts/bench_quantised

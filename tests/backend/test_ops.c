@@ -63,6 +63,14 @@ static double int8_tolerance(const op_case *c, uint32_t type)
     return !f ? 0 : f->scales == 1 ? 1.2e-2 : 1e-2;
 }
 
+/* Attention by products of pairs (attention_pairs.h): each exponential is rounded to bf16, by up to 2^-9 of it and
+ * 0.8e-3 on average, as elsewhere (torch: 2.3e-3 against f64); then the result's last bit, 1.7e-3 on average, may be
+ * another. Measured 2.1e-3 to 2.9e-3 of the whole. Of one query a head they are not rounded. */
+static int rounds_exponentials(const op_desc *op, uint32_t type)
+{
+    return op->kind == OP_ATTENTION && type == KILN_BF16 && cpu_attention_pairs() && op->in[0].shape.dim[1] > 1;
+}
+
 static int run_variant(size_t row, int v)
 {
     char what[160];
@@ -73,7 +81,8 @@ static int run_variant(size_t row, int v)
     void *expected = expected_results[row][v], *first = NULL;
     snprintf(what, sizeof what, "%s %s%s", c->name, dtype_name(type), pad ? " with row distance" : "");
     if (!setup_make(&s, c, type, pad)) return 0;
-    double int8 = int8_tolerance(c, type), tolerance = int8 > 0 ? int8 : setup_tolerance(c, type);
+    double own = int8_tolerance(c, type), tolerance = own > 0 ? own : setup_tolerance(c, type);
+    if (rounds_exponentials(&s.op, type)) tolerance = 3.5e-3;
     int ok = expected != NULL;
     for (unsigned threads = 1; threads <= 4 && ok; threads++) {
         void *got = setup_run(&s, &backend_cpu, pools[threads], 1, NULL, NULL, NULL);

@@ -25,12 +25,14 @@ Y
 sed 's/ImageInvert/ImageInvrt/' flow.yaml >faulty.yaml
 sed 's/width: "\${width}"/width: wide/' flow.yaml >not_a_number.yaml
 echo 'out: of-xdg' >"of xdg/kiln/config.yaml"
-kiln() { command "$kiln" "$@"; }
+# In a sandbox LeakSanitizer cannot read what it is to leave out.
+kiln() { case " $* " in *" --sandbox "*) ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0" command "$kiln" "$@" ;; *) command "$kiln" "$@" ;; esac; }
 kiln run flow.yaml -q -o picture.png >/dev/null || exit 2
 export -f kiln; export kiln
 n=0
 while IFS=$'\t' read -r want words line left; do
     n=$((n + 1))
+    case $KILN_BUILD:$line in *-address:*"ulimit -v"*) echo "skip line_$n: a sanitizer wants more addresses"; continue ;; esac
     bash -c "$line" >said 2>&1 </dev/null; got=$?
     if [ "$got" != "$want" ]; then bad "line_$n" "$line: exit status $got, wanted $want: $(head -n 3 said)"
     elif [ "$words" != - ] && ! grep -qF -- "$words" said; then bad "line_$n" "$line: does not say '$words' but: $(head -n 3 said)"

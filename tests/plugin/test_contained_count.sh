@@ -20,7 +20,7 @@ draw() { # NAME STATUS PICTURES OPTION...
     local name=$1 code=$2 pictures=$3; shift 3
     rm -rf "$work/out" "$work/count" "$work/cache"
     "$kiln" run "$work/flow.yaml" --plugins "$work/plugins" --out "$work/out" --jobs 1 "$@" >"$work/stdout" 2>"$work/log"; same "${name}_fails" $? "$code"
-    check "${name}_names_it" grep -q 'plugin org.example.counted: crashed with SIGABRT' "$work/log"
+    check "${name}_names_it" grep -q 'plugin org.example.counted: \(crashed with\|was ended by\) SIGABRT' "$work/log"
     same "${name}_keeps_the_pictures" "$(find "$work/out" -name '*.png' | wc -l)" "$pictures"
     same "${name}_computes_once" "$(wc -c <"$work/count")" 1
     same "${name}_leaves_nothing" "$(find "$work/tmp" -mindepth 1 | wc -l)" 0

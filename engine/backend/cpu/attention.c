@@ -4,10 +4,13 @@
  *
  * Everything is transposed: scores are [key][query] and sums [channel][query], up to 64 queries to a strip, so that
  * maxima and sums of the softmax are vectors, K and V are used as they lie, and no head size needs padding. Queries of
- * heads that share their keys share strips. All arithmetic is f32, whatever the storage; K and V are widened block by
- * block into scratch that stays in cache; blocks that no query sees are not read. A query that sees no key gives 0.
+ * heads that share their keys share strips. Arithmetic is f32; K and V are widened block by block into scratch that
+ * stays in cache. Where products of bf16 are the faster ones and Q, K and V are bf16, scores and sums are f32 and
+ * exponentials are rounded to bf16 (attention_pairs.h). Blocks that no query sees are not read. A query that sees no
+ * key gives 0.
  */
 #include "backend/cpu/attention_decode.h"
+#include "backend/cpu/attention_pairs.h"
 
 #include "backend/attention_bias.h"
 #include "base/memory_alloc.h"
@@ -49,6 +52,94 @@ static size_t slot_size(const attention_plan *p)
                     16);
 }
 
+/* What products become scores by, in base 2, or parts of the soft cap. */
+static float score_scale(const attention_view *v)
+{
+    const attention_attr *a = &v->c->op.attr.attention;
+    return a->softcap > 0 ? a->scale / a->softcap : a->scale * log2_e;
+}
+
+/* ---- in pairs ---- */
+
+static size_t words_of(int64_t n) { return (size_t)(n + 1) / 2; }
+
+/* A row of n numbers as words; an odd one is filled up with 0. */
+static void words_of_row(uint32_t *to, const void *row, size_t n)
+{
+    to[words_of((int64_t)n) - 1] = 0;
+    memcpy(to, row, n * sizeof(uint16_t));
+}
+
+#if defined __x86_64__
+static void load_key_pairs(const attention_view *v, int64_t first, int64_t n, uint32_t *to)
+{
+    const operand_desc *d = &v->c->op.in[ATTEND_K];
+    for (int64_t i = 0; i < n; i++, to += words_of(v->p->D)) {
+        int64_t row = attention_key_row(v, first + i);
+        if (row < 0)
+            memset(to, 0, words_of(v->p->D) * sizeof *to);
+        else
+            words_of_row(to, place_of(d, v->a->in[ATTEND_K], row, v->kv * v->p->D), (size_t)v->p->D);
+    }
+}
+
+/* Zeros where nothing is, and beyond an odd number of keys. */
+static void load_value_pairs(const attention_view *v, int64_t first, int64_t n, uint32_t *to)
+{
+    const operand_desc *d = &v->c->op.in[ATTEND_V];
+    uint32_t *zeros = to + ATTEND_KEYS / 2 * v->p->Dv; /* pairs take half of what is there */
+    memset(zeros, 0, (size_t)v->p->Dv * sizeof *zeros);
+    for (int64_t i = 0; i < n; i += 2, to += v->p->Dv) {
+        const uint16_t *pair[2];
+        for (int64_t k = 0; k < 2; k++) {
+            int64_t row = i + k < n ? attention_key_row(v, first + i + k) : -1;
+            pair[k] = row < 0 ? (const void *)zeros : place_of(d, v->a->in[ATTEND_V], row, v->kv * v->p->Dv);
+        }
+        pairs_of_rows(to, pair[0], pair[1], (size_t)v->p->Dv);
+    }
+}
+
+static void attend_strip_pairs(const attention_view *v, const buffers *b, int64_t strip, const attention_strip *s,
+                               int64_t first, int64_t n)
+{
+    const attention_plan *p = v->p;
+    size_t Dv = (size_t)p->Dv, width = (size_t)p->width, at = (size_t)strip, words = words_of(p->D),
+           even = (size_t)(n + n % 2);
+    float *sums = b->sums + at * Dv * width, factor[ATTEND_STRIP];
+    uint32_t *weights = (uint32_t *)(void *)b->scores;
+    pairs_scores(b->scores, (const uint32_t *)(const void *)(b->q + at * (size_t)p->D * width),
+                 (const uint32_t *)(const void *)b->keys, (size_t)n, words, width, score_scale(v));
+    attention_limit(v, s, b->scores, first, n);
+    for (size_t i = (size_t)n * width; i < even * width; i++) b->scores[i] = -INFINITY;
+    if (pairs_softmax(weights, b->scores, even, width, b->max + at * width, b->sum + at * width, factor))
+        for (size_t i = 0; i < Dv; i++) v->c->k->mul(sums + i * width, factor, width);
+    pairs_values(sums, weights, (const uint32_t *)(const void *)b->values, even / 2, Dv, width);
+}
+static int has_pairs(const op_desc *op)
+{
+    int half = 1;
+    for (int i = ATTEND_Q; i <= ATTEND_V; i++) half &= op->in[i].dtype == KILN_BF16 && !op->in[i].weight;
+    return half && cpu_attention_pairs() && op->precision == KILN_BF16;
+}
+#else
+static void load_key_pairs(const attention_view *v, int64_t first, int64_t n, uint32_t *to)
+{
+    (void)v, (void)first, (void)n, (void)to;
+}
+static void load_value_pairs(const attention_view *v, int64_t first, int64_t n, uint32_t *to)
+{
+    (void)v, (void)first, (void)n, (void)to;
+}
+static void attend_strip_pairs(const attention_view *v, const buffers *b, int64_t strip, const attention_strip *s,
+                               int64_t first, int64_t n)
+{
+    (void)v, (void)b, (void)strip, (void)s, (void)first, (void)n;
+}
+static int has_pairs(const op_desc *op) { return (void)op, 0; }
+#endif
+
+/* ---- in f32 ---- */
+
 /* Keys or values first.. as dense f32; zeros where nothing is. */
 static void load_keys(const attention_view *v, uint32_t operand, int64_t width, int64_t first, int64_t n, float *to)
 {
@@ -86,7 +177,8 @@ static void start_sums(const attention_view *v, const attention_strip *s, float 
     for (attention_run r = attention_run_at(v, s, 0); r.n; r = attention_run_at(v, s, r.at + r.n)) {
         float sink;
         v->c->k->load(&sink, place_of(d, v->a->in[ATTEND_SINKS], 0, r.head), type_of(d), 1);
-        for (int64_t i = r.at; i < r.at + r.n; i++) max[i] = sink * log2_e, sum[i] = sink > -INFINITY ? 1 : 0;
+        float first = sink * log2_e, base = v->p->pairs ? ceilf(first) : first;
+        for (int64_t i = r.at; i < r.at + r.n; i++) max[i] = base, sum[i] = sink > -INFINITY ? exp2f(first - base) : 0;
     }
 }
 
@@ -94,7 +186,6 @@ static void start_sums(const attention_view *v, const attention_strip *s, float 
 static void load_queries(const attention_view *v, const buffers *b, const attention_strip *strips, int64_t n)
 {
     const attention_plan *p = v->p;
-    const attention_attr *a = &v->c->op.attr.attention;
     const operand_desc *q = &v->c->op.in[ATTEND_Q];
     size_t D = (size_t)p->D, width = (size_t)p->width;
     memset(b->q, 0, (size_t)p->strips * D * width * sizeof(float));
@@ -102,13 +193,18 @@ static void load_queries(const attention_view *v, const buffers *b, const attent
     memset(b->sum, 0, (size_t)p->strips * width * sizeof(float));
     for (size_t i = 0; i < (size_t)p->strips * width; i++) b->max[i] = -INFINITY;
     for (int64_t s = 0; s < n; s++) {
+        size_t row = p->pairs ? words_of(p->D) : D; /* words are moved as floats are */
         for (attention_run r = attention_run_at(v, strips + s, 0); r.n; r = attention_run_at(v, strips + s, r.at + r.n))
-            for (int64_t i = 0; i < r.n; i++)
-                v->c->k->load(b->row + (r.at + i) * p->D,
-                              place_of(q, v->a->in[ATTEND_Q], v->image * p->Tq + r.query + i, r.head * p->D),
-                              type_of(q), D);
-        v->c->k->affine(b->row, a->softcap > 0 ? a->scale / a->softcap : a->scale * log2_e, 0, (size_t)strips[s].n * D);
-        v->c->k->transpose(b->q + (size_t)s * D * width, width, b->row, D, (size_t)strips[s].n, D);
+            for (int64_t i = 0; i < r.n; i++) {
+                const char *from = place_of(q, v->a->in[ATTEND_Q], v->image * p->Tq + r.query + i, r.head * p->D);
+                float *to = b->row + (size_t)(r.at + i) * row;
+                if (p->pairs)
+                    words_of_row((uint32_t *)(void *)to, from, D);
+                else
+                    v->c->k->load(to, from, type_of(q), D);
+            }
+        if (!p->pairs) v->c->k->affine(b->row, score_scale(v), 0, (size_t)strips[s].n * D);
+        v->c->k->transpose(b->q + (size_t)s * D * width, width, b->row, row, (size_t)strips[s].n, row);
         start_sums(v, strips + s, b->max + (size_t)s * width, b->sum + (size_t)s * width);
     }
 }
@@ -147,6 +243,17 @@ static void store_queries(const attention_view *v, const buffers *b, const atten
     }
 }
 
+static void load_block(const attention_view *v, const buffers *b, int64_t first, int64_t n)
+{
+    if (v->p->pairs) {
+        load_key_pairs(v, first, n, (uint32_t *)(void *)b->keys);
+        load_value_pairs(v, first, n, (uint32_t *)(void *)b->values);
+        return;
+    }
+    load_keys(v, ATTEND_K, v->p->D, first, n, b->keys);
+    load_keys(v, ATTEND_V, v->p->Dv, first, n, b->values);
+}
+
 /* Blocks of keys begin at multiples of ATTEND_KEYS, so that a sum does not depend on how many keys there could be. */
 static void walk_keys(const attention_view *v, const buffers *b, const attention_strip *strips, int64_t n)
 {
@@ -161,10 +268,9 @@ static void walk_keys(const attention_view *v, const buffers *b, const attention
         int64_t count = min64(ATTEND_KEYS, high - k), loaded = 0;
         for (int64_t s = 0; s < n; s++) {
             if (!attention_sees(v, strips + s, k, count)) continue;
-            if (!loaded) load_keys(v, ATTEND_K, v->p->D, k, count, b->keys);
-            if (!loaded) load_keys(v, ATTEND_V, v->p->Dv, k, count, b->values);
+            if (!loaded) load_block(v, b, k, count);
             loaded = 1;
-            attend_strip(v, b, s, strips + s, k, count);
+            (v->p->pairs ? attend_strip_pairs : attend_strip)(v, b, s, strips + s, k, count);
         }
     }
 }
@@ -229,7 +335,8 @@ kiln_status cpu_prepare_attention(cpu_kernel *c, error *e)
         p->near[i] = (int32_t)bias_row(&op->attr.attention, op->in[ATTEND_TABLE].shape.dim[0], i - ATTEND_NEAR, 0);
     c->base.scratch_bytes = cpu_slots() * p->slot_floats * sizeof(float);
     c->base.flops = 2u * (uint64_t)(p->images * p->heads * p->Tq) * (uint64_t)(p->Tk * (p->D + p->Dv));
-    c->base.name = "attention:online";
+    p->pairs = has_pairs(op);
+    c->base.name = p->pairs ? "attention:pairs" : "attention:online";
     if (attention_decode_fits(p)) attention_decode_prepare(c);
     return KILN_OK;
 }

@@ -19,6 +19,7 @@ typedef struct {
     int64_t page;                                          /* keys of a page; 0: there are no pages */
     int64_t columns, width, strips, column_tiles;          /* blocks of `strips` strips of `width` columns */
     size_t slot_floats;
+    int pairs;                         /* by attention_pairs.h */
     int32_t near[2 * ATTEND_NEAR + 1]; /* rows of the bias table for key - query from -ATTEND_NEAR on */
 } attention_plan;
 

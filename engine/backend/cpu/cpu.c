@@ -139,6 +139,7 @@ int cpu_int8_blocks(void)
     cpu_level_get();
     return machine.int8_blocks;
 }
+int cpu_attention_pairs(void) { return cpu_gemm_type(KILN_BF16) == KILN_BF16 && cpu_level_get() != CPU_AMX; }
 const char *cpu_features(void) { return levels[cpu_level_get()].text; }
 
 static const char *cpu_numerics(void)
@@ -147,7 +148,8 @@ static const char *cpu_numerics(void)
     const char *type = cpu_gemm_type(KILN_BF16) == KILN_BF16 ? "bf16" : "f32";
     char blocks[32] = "";
     if (cpu_int8_blocks()) snprintf(blocks, sizeof blocks, ", blocks int8 %d", INT8_REVISION);
-    snprintf(text, sizeof text, "%s, gemm %s, oneDNN %s%s", cpu_features(), type, gemm_library_version(), blocks);
+    snprintf(text, sizeof text, "%s, gemm %s%s, oneDNN %s%s", cpu_features(), type,
+             cpu_attention_pairs() ? ", attention bf16" : "", gemm_library_version(), blocks);
     return text;
 }
 

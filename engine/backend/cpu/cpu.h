@@ -29,6 +29,9 @@ uint32_t cpu_gemm_type(uint32_t precision);
  * of 512 bits. */
 int cpu_int8_blocks(void);
 int cpu_has_vnni(void);
+/* Attention of bf16 by products of pairs (attention_pairs.h)? Where gemm is bf16, but for AMX, whose processors are
+ * slower by them than by f32. */
+int cpu_attention_pairs(void);
 unsigned cpu_slots(void);
 
 typedef struct cpu_kernel cpu_kernel;
