@@ -51,7 +51,10 @@ finds 21 close_all 'FAIL \(process\|crash\|exit\|time\)'
 check 11; grep -q 'FAIL process .*in its first call it changed the umask' report.txt; verdict the_first_call_counts $?
 # ---- calls that go on, and that do not come back
 finds 23 late 'FAIL late .*used its kiln_ctx after the call had ended'
-finds 24 sleeps 'FAIL progress .*waited [0-9]* ms without calling progress() at the defaults; at most 100'
+case $KILN_BUILD in
+*-address | *-thread) echo "skip sleeps: a sanitizer's build allows a second" ;;
+*) finds 24 sleeps 'FAIL progress .*waited [0-9]* ms without calling progress() at the defaults; at most 100' ;;
+esac
 check 25 --call-timeout 1; [ $? -eq 1 ] && grep -q 'FAIL time .*a call did not come back within 1 s (--call-timeout)' report.txt; verdict a_call_that_does_not_come_back $?
 check 25 --call-timeout 0; [ $? -eq 2 ] && grep -q -- '--call-timeout 0: a whole number of seconds from 1 to 120' said.txt; verdict a_limit_of_nothing $?
 exit $status
