@@ -1,6 +1,6 @@
-/* test_device_calls.c - states, their forks and vector operations on a device of which every call fails, once or for good, and
- * without host memory: the same numbers or a sentence, nothing left on the device or the account, and the next run is
- * whole. On a device that is none; tests/cuda_emu/test_cuda_calls.c has the CUDA backend's own.
+/* test_device_calls.c - states, their forks and vector operations on a device of which every call fails, once or for
+ * good, and without host memory: the same numbers or a sentence, nothing left on the device or the account, and the
+ * next run is whole. On a device that is none; tests/cuda_emu/test_cuda_calls.c has the CUDA backend's own.
  */
 #include "graph_kit.h"
 #include "no_memory_kit.h"
@@ -20,12 +20,15 @@ enum { PLACES = 5, WIDTH = 3, STEPS = 3, N = 2 * 3 * 4 * 2 }; /* N: two pictures
 
 static runtime *open_device(error *e)
 {
-    return runtime_new(&(runtime_setting){.backend = &DEVICE, .threads = 1, .precision = KILN_F32, .host_memory = SIZE_MAX}, e);
+    return runtime_new(
+        &(runtime_setting){.backend = &DEVICE, .threads = 1, .precision = KILN_F32, .host_memory = SIZE_MAX}, e);
 }
 
 static kiln_bind numbers(const char *name, void *data, uint32_t dtype, uint32_t rank, const int64_t *dim)
 {
-    return (kiln_bind)KILN_BIND(name, {.size = sizeof(kiln_tensor), .dtype = dtype, .device = KILN_CPU, .rank = rank, .dim = dim, .data = data});
+    return (kiln_bind)KILN_BIND(
+        name,
+        {.size = sizeof(kiln_tensor), .dtype = dtype, .device = KILN_CPU, .rank = rank, .dim = dim, .data = data});
 }
 
 /* ---- states ---- */
@@ -34,7 +37,8 @@ static kiln_bind numbers(const char *name, void *data, uint32_t dtype, uint32_t 
 static kiln_status plan_writer(kiln_program *p, error *e)
 {
     recording *r = program_recording(p);
-    kiln_t s = record_state(r, "rows", KILN_F32, 2, DIMS(PLACES, WIDTH)), at = record_input(r, "at", KILN_I32, 1, DIMS(1));
+    kiln_t s = record_state(r, "rows", KILN_F32, 2, DIMS(PLACES, WIDTH)),
+           at = record_input(r, "at", KILN_I32, 1, DIMS(1));
     kiln_t x = record_input(r, "x", KILN_F32, 2, DIMS(1, WIDTH));
     kiln_t after = record_op(r, OP_STATE_WRITE, &(op_attr){.state_write = {.axis = 0}}, (kiln_t[]){s, at, x}, 3);
     record_output(r, "y", record_op(r, OP_AFFINE, &(op_attr){.affine = {2, 0}}, &after, 1));
@@ -47,7 +51,8 @@ static kiln_status write_row(kiln_program *p, kiln_states *s, int32_t at, float 
     for (int i = 0; i < WIDTH; i++) x[i] = first + (float)i;
     kiln_bind in[] = {numbers("at", &at, KILN_I32, 1, DIMS(1)), numbers("x", x, KILN_F32, 2, DIMS(1, WIDTH))};
     kiln_bind out[] = {numbers("y", y, KILN_F32, 2, DIMS(PLACES, WIDTH))};
-    return program_run_with(p, &(program_binds){.states = s, .in = in, .n_in = 2, .out = out, .n_out = 1}, NULL, NULL, e);
+    return program_run_with(p, &(program_binds){.states = s, .in = in, .n_in = 2, .out = out, .n_out = 1}, NULL, NULL,
+                            e);
 }
 
 /* A state made where nothing computes, brought to the device, written by a program, forked, both written, read. */
@@ -137,21 +142,38 @@ static kiln_status yield_vector(const vectors *m, const float *v, yield *out, er
 static kiln_status use_vectors(const vectors *m, yield *out, error *e)
 {
     const double a[] = {1, -0.5}, b[] = {0.25, 2};
-    const kiln_area area = {.size = sizeof area, .pictures = 2, .height = 3, .width = 4, .channels = 2, .y = 1, .x = 1, .h = 2, .w = 3};
+    const kiln_area area = {
+        .size = sizeof area, .pictures = 2, .height = 3, .width = 4, .channels = 2, .y = 1, .x = 1, .h = 2, .w = 3};
     double numbers[3];
     TRY(runtime_combine(m->rt, m->v[2], N, 2, a, (const float *[]){m->v[0], m->v[1]}, e));
-    TRY(runtime_add_difference(m->rt, &(kiln_difference){.size = sizeof(kiln_difference), .n = N, .x = m->v[2], .a = m->v[0], .b = m->v[1], .t = 0.5}, m->v[3], e));
-    kiln_dot d = {.size = sizeof d, .terms = 2, .n = N, .a = a, .b = b, .shift = 0.125, .x = (const float *[]){m->v[0], m->v[1]}};
+    TRY(runtime_add_difference(
+        m->rt,
+        &(kiln_difference){.size = sizeof(kiln_difference), .n = N, .x = m->v[2], .a = m->v[0], .b = m->v[1], .t = 0.5},
+        m->v[3], e));
+    kiln_dot d = {
+        .size = sizeof d, .terms = 2, .n = N, .a = a, .b = b, .shift = 0.125, .x = (const float *[]){m->v[0], m->v[1]}};
     TRY(runtime_dot(m->rt, &d, &numbers[0], e));
     d.b = NULL;
     TRY(runtime_dot(m->rt, &d, &numbers[1], e));
     TRY(runtime_norm(m->rt, m->v[3], N, &numbers[2], e));
     for (int i = 0; i < 3; i++) yield_number(out, (int64_t)(numbers[i] * 1e9));
-    TRY(runtime_blend(m->rt, &(kiln_blend){.size = sizeof(kiln_blend), .pictures = 2, .cells = N / 4, .channels = 2, .masks = 1, .a = m->v[0], .b = m->v[1], .mask = m->v[5]}, m->v[4], e));
+    TRY(runtime_blend(m->rt,
+                      &(kiln_blend){.size = sizeof(kiln_blend),
+                                    .pictures = 2,
+                                    .cells = N / 4,
+                                    .channels = 2,
+                                    .masks = 1,
+                                    .a = m->v[0],
+                                    .b = m->v[1],
+                                    .mask = m->v[5]},
+                      m->v[4], e));
     TRY(yield_vector(m, m->v[4], out, e));
     TRY(runtime_crop(m->rt, &area, m->v[3], m->v[4], e));
-    TRY(runtime_accumulate(m->rt, &area, &(kiln_part){.size = sizeof(kiln_part), .data = m->v[4], .weight = m->v[0], .weights = 1}, m->v[2], m->v[5], e));
-    TRY(runtime_accumulate(m->rt, &area, &(kiln_part){.size = sizeof(kiln_part), .data = m->v[4]}, m->v[2], m->v[5], e));
+    TRY(runtime_accumulate(m->rt, &area,
+                           &(kiln_part){.size = sizeof(kiln_part), .data = m->v[4], .weight = m->v[0], .weights = 1},
+                           m->v[2], m->v[5], e));
+    TRY(runtime_accumulate(m->rt, &area, &(kiln_part){.size = sizeof(kiln_part), .data = m->v[4]}, m->v[2], m->v[5],
+                           e));
     TRY(runtime_divide(m->rt, m->v[2], m->v[5], N / 2, 2, e));
     for (int k = 2; k < 6; k++) TRY(yield_vector(m, m->v[k], out, e));
     return KILN_OK;
@@ -184,12 +206,14 @@ static void test_nothing_is_nothing(void)
     CHECK_EQ(runtime_download(rt, &host, NULL, 0, &e), KILN_OK);
     CHECK_EQ(runtime_combine(rt, NULL, 0, 1, &one, &none, &e), KILN_OK);
     CHECK_EQ(runtime_add_difference(rt, &(kiln_difference){.size = sizeof(kiln_difference)}, NULL, &e), KILN_OK);
-    CHECK_EQ(runtime_dot(rt, &(kiln_dot){.size = sizeof(kiln_dot), .terms = 1, .a = &one, .x = &none}, &sum, &e), KILN_OK);
+    CHECK_EQ(runtime_dot(rt, &(kiln_dot){.size = sizeof(kiln_dot), .terms = 1, .a = &one, .x = &none}, &sum, &e),
+             KILN_OK);
     CHECK(sum == 0);
     CHECK_EQ(runtime_norm(rt, NULL, 0, &sum, &e), KILN_OK);
     CHECK(sum == 0);
     for (int which = 0; which < 3; which++) {
-        kiln_blend b = {.size = sizeof b, .pictures = which != 0, .cells = which != 1, .channels = which != 2, .masks = 1};
+        kiln_blend b = {
+            .size = sizeof b, .pictures = which != 0, .cells = which != 1, .channels = which != 2, .masks = 1};
         CHECK_EQ(runtime_blend(rt, &b, NULL, &e), KILN_OK);
     }
     for (int which = 0; which < 4; which++) {
@@ -212,7 +236,8 @@ static uint64_t device_fails(const char *name, piece_of_work run, const yield *s
 {
     error e = {0};
     yield out = {0};
-    fake_device_open(&(fake_setting){.bytes = 1 << 22, .seed = (uint64_t)k, .graphs = 1, .fail_at = k, .fail_for_good = for_good});
+    fake_device_open(
+        &(fake_setting){.bytes = 1 << 22, .seed = (uint64_t)k, .graphs = 1, .fail_at = k, .fail_for_good = for_good});
     kiln_status status = run(&out, &e);
     if (status == KILN_OK && sound)
         CHECK_MSG(out.hash == sound->hash && out.n == sound->n, "%s: call %d fails: other numbers", name, (int)k);
@@ -221,7 +246,8 @@ static uint64_t device_fails(const char *name, piece_of_work run, const yield *s
         fake_device_fail_at(-1, 0);
         out = (yield){0}, e = (error){0};
         status = run(&out, &e);
-        CHECK_MSG(status == KILN_OK && out.hash == sound->hash, "%s: after call %d had failed: %s", name, (int)k, e.message);
+        CHECK_MSG(status == KILN_OK && out.hash == sound->hash, "%s: after call %d had failed: %s", name, (int)k,
+                  e.message);
     }
     uint64_t calls = fake_device_look().calls;
     fake_report r = fake_device_close();
