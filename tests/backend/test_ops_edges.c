@@ -1,8 +1,9 @@
-/* test_ops_edges.c - ops at the ends of what they take, at every level of the processor: numbers that are none, infinite and
- * equal, dimensions of 0, what no row of test_ops_table.h has; and each row of that table prepared without memory.
+/* test_ops_edges.c - ops at the ends of what they take, at every level of the processor: numbers that are none,
+ * infinite and equal, dimensions of 0, what no row of test_ops_table.h has; and each row of that table prepared without
+ * memory.
  *
- * As in test_ops.c the plain C reference says what is right, and the level is chosen in a process of its own. A NaN stands
- * where the reference has one, an infinity is the same one.
+ * As in test_ops.c the plain C reference says what is right, and the level is chosen in a process of its own. A NaN
+ * stands where the reference has one, an infinity is the same one.
  */
 #include "harness.h"
 #include "ops_run.h"
@@ -40,24 +41,39 @@ enum { GUARD = 256, N_CASES = sizeof cases / sizeof cases[0] }; /* ops_run.c has
 
 /* What the table of test_ops.c has not. */
 static const op_case more[] = {
-    ANY_CONV("transposed, depthwise", X(2, 5, 4, 6), W(6, 1, 4, 4), W(6), X(2, 10, 8, 6), 2, 1, 0, {2, 2, 1}, {1, 1}, {1, 1}, ONES, {0}, 6),
-    ANY_CONV("transposed, depthwise, dilated, cut", X(1, 6, 7, 19), W(19, 1, 3, 2), NONE, X(1, 12, 15, 19), 2, 1, 0, {2, 2, 1}, {1, 0}, {1, 0}, {1, 2, 1}, {1, 0}, 19),
-    ANY_CONV("transposed, rank 1, a channel a group, output_pad", X(1, 7, 4), W(4, 1, 3), W(4), X(1, 20, 4), 1, 1, 0, {3, 1, 1}, {1}, {1}, ONES, {1}, 4),
-    ANY_CONV("transposed, one channel to several", X(1, 4, 5, 1), W(1, 3, 2, 2), W(3), X(1, 8, 10, 3), 2, 1, 0, {2, 2, 1}, {0, 0}, {0, 0}, ONES, {0}, 1),
-    ANY_CONV("transposed, several channels to one", X(1, 4, 5, 6), W(6, 1, 2, 2), W(1), X(1, 8, 10, 1), 2, 1, 0, {2, 2, 1}, {0, 0}, {0, 0}, ONES, {0}, 1),
-    ANY_CONV("one channel to one a group, wide", X(1, 3, 70, 8), W(16, 1, 3, 3), W(16), X(1, 3, 70, 16), 2, 0, 0, ONES, {1, 1}, {1, 1}, ONES, {0}, 8),
-    ANY_CONV("depthwise, rank 3", X(1, 4, 6, 9, 20), W(20, 1, 3, 3, 3), NONE, X(1, 4, 6, 9, 20), 3, 0, 0, ONES, {1, 1, 1}, {1, 1, 1}, ONES, {0}, 20),
-    ANY_CONV("depthwise 9 x 9, dilated", X(1, 20, 23, 17), W(17, 1, 9, 9), W(17), X(1, 20, 23, 17), 2, 0, 0, ONES, {8, 8}, {8, 8}, {2, 2, 1}, {0}, 17),
-    ANY_CONV("depthwise 2 x 2, strides 3", X(2, 7, 8, 33), W(33, 1, 2, 2), W(33), X(2, 2, 3, 33), 2, 0, 0, {3, 3, 1}, {0, 0}, {0, 0}, ONES, {0}, 33),
-    ANY_CONV("depthwise, taps 1 x 4", X(1, 5, 64, 64), W(64, 1, 1, 4), NONE, X(1, 5, 61, 64), 2, 0, 0, ONES, {0, 0}, {0, 0}, ONES, {0}, 64),
+    ANY_CONV("transposed, depthwise", X(2, 5, 4, 6), W(6, 1, 4, 4), W(6), X(2, 10, 8, 6), 2, 1, 0, {2, 2, 1}, {1, 1},
+             {1, 1}, ONES, {0}, 6),
+    ANY_CONV("transposed, depthwise, dilated, cut", X(1, 6, 7, 19), W(19, 1, 3, 2), NONE, X(1, 12, 15, 19), 2, 1, 0,
+             {2, 2, 1}, {1, 0}, {1, 0}, {1, 2, 1}, {1, 0}, 19),
+    ANY_CONV("transposed, rank 1, a channel a group, output_pad", X(1, 7, 4), W(4, 1, 3), W(4), X(1, 20, 4), 1, 1, 0,
+             {3, 1, 1}, {1}, {1}, ONES, {1}, 4),
+    ANY_CONV("transposed, one channel to several", X(1, 4, 5, 1), W(1, 3, 2, 2), W(3), X(1, 8, 10, 3), 2, 1, 0,
+             {2, 2, 1}, {0, 0}, {0, 0}, ONES, {0}, 1),
+    ANY_CONV("transposed, several channels to one", X(1, 4, 5, 6), W(6, 1, 2, 2), W(1), X(1, 8, 10, 1), 2, 1, 0,
+             {2, 2, 1}, {0, 0}, {0, 0}, ONES, {0}, 1),
+    ANY_CONV("one channel to one a group, wide", X(1, 3, 70, 8), W(16, 1, 3, 3), W(16), X(1, 3, 70, 16), 2, 0, 0, ONES,
+             {1, 1}, {1, 1}, ONES, {0}, 8),
+    ANY_CONV("depthwise, rank 3", X(1, 4, 6, 9, 20), W(20, 1, 3, 3, 3), NONE, X(1, 4, 6, 9, 20), 3, 0, 0, ONES,
+             {1, 1, 1}, {1, 1, 1}, ONES, {0}, 20),
+    ANY_CONV("depthwise 9 x 9, dilated", X(1, 20, 23, 17), W(17, 1, 9, 9), W(17), X(1, 20, 23, 17), 2, 0, 0, ONES,
+             {8, 8}, {8, 8}, {2, 2, 1}, {0}, 17),
+    ANY_CONV("depthwise 2 x 2, strides 3", X(2, 7, 8, 33), W(33, 1, 2, 2), W(33), X(2, 2, 3, 33), 2, 0, 0, {3, 3, 1},
+             {0, 0}, {0, 0}, ONES, {0}, 33),
+    ANY_CONV("depthwise, taps 1 x 4", X(1, 5, 64, 64), W(64, 1, 1, 4), NONE, X(1, 5, 61, 64), 2, 0, 0, ONES, {0, 0},
+             {0, 0}, ONES, {0}, 64),
     POOL_OF("max 2 x 2", X(2, 8, 12, 64), X(2, 4, 6, 64), 1, 2, 0, {2, 2}, {2, 2}, {0, 0}, {0, 0}),
     POOL_OF("max 5 x 5, one channel", X(1, 9, 11, 1), X(1, 9, 11, 1), 1, 2, 0, {5, 5}, {1, 1}, {2, 2}, {2, 2}),
     POOL_OF("max 3 x 7", X(1, 9, 20, 40), X(1, 9, 20, 40), 1, 2, 0, {3, 7}, {1, 1}, {1, 3}, {1, 3}),
     POOL_OF("average 4 x 4, wide", X(1, 8, 8, 1100), X(1, 2, 2, 1100), 0, 2, 0, {4, 4}, {4, 4}, {0, 0}, {0, 0}),
-    POOL_OF("average, rank 3, padding counts", X(1, 4, 6, 5, 7), X(1, 4, 6, 5, 7), 0, 3, 1, {3, 3, 3}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}),
+    POOL_OF("average, rank 3, padding counts", X(1, 4, 6, 5, 7), X(1, 4, 6, 5, 7), 0, 3, 1, {3, 3, 3}, {1, 1, 1},
+            {1, 1, 1}, {1, 1, 1}),
     POOL_OF("average 6 x 6 with strides", X(2, 15, 14, 24), X(2, 4, 3, 24), 0, 2, 0, {6, 6}, {3, 4}, {0, 0}, {0, 0}),
-    LAYER("gain alone", W(97), NONE, 5, 97), LAYER("bias alone", NONE, W(97), 5, 97), LAYER("neither", NONE, NONE, 5, 97),
-    LAYER("gain alone, wide", W(4160), NONE, 2, 4160), LAYER("bias alone, wide", NONE, W(4160), 2, 4160), LAYER("neither, wide", NONE, NONE, 2, 4160),
+    LAYER("gain alone", W(97), NONE, 5, 97),
+    LAYER("bias alone", NONE, W(97), 5, 97),
+    LAYER("neither", NONE, NONE, 5, 97),
+    LAYER("gain alone, wide", W(4160), NONE, 2, 4160),
+    LAYER("bias alone, wide", NONE, W(4160), 2, 4160),
+    LAYER("neither, wide", NONE, NONE, 2, 4160),
     LAYER("one column", W(1), W(1), 7, 1),
     NORM("layer, gain alone", 1, X(3, 7, 70), 70, W(70), NONE, NONE, NONE, .one_plus = 0),
     NORM("layer, bias alone", 1, X(3, 7, 70), 70, NONE, W(70), NONE, NONE, .one_plus = 0),
@@ -74,30 +90,52 @@ static const op_case more[] = {
     NORM("rms by groups, bias", 0, X(3, 7, 72), 24, NONE, W(72), NONE, NONE, .one_plus = 0),
     NORM("l2, gain and bias", 2, X(3, 7, 70), 70, W(70), W(70), NONE, NONE, .one_plus = 0),
     NORM("l2 by groups, eps inside, gain", 2, X(3, 7, 72), 24, W(72), NONE, NONE, NONE, .eps_inside = 1),
-    SOFTMAX("lengths of one row each", X(4, 70), IDS(4)), SOFTMAX("one column", X(4, 1), NONE),
-    SORT("eight of many short rows", X(70, 64), X(70, 8), IDS(70, 8), 8, 0), SORT("three of many short rows", X(41, 33), X(41, 3), IDS(41, 3), 3, 0),
-    SORT("eight of eight", X(40, 8), X(40, 8), IDS(40, 8), 8, 0), SORT("five of a row of 96, ascending", X(37, 96), X(37, 5), IDS(37, 5), 5, 1),
+    SOFTMAX("lengths of one row each", X(4, 70), IDS(4)),
+    SOFTMAX("one column", X(4, 1), NONE),
+    SORT("eight of many short rows", X(70, 64), X(70, 8), IDS(70, 8), 8, 0),
+    SORT("three of many short rows", X(41, 33), X(41, 3), IDS(41, 3), 3, 0),
+    SORT("eight of eight", X(40, 8), X(40, 8), IDS(40, 8), 8, 0),
+    SORT("five of a row of 96, ascending", X(37, 96), X(37, 5), IDS(37, 5), 5, 1),
     SORT("four of many, ascending", X(3, 5000), X(3, 4), IDS(3, 4), 4, 1),
-    REDUCE("logsumexp, middle", LOGSUMEXP, 2, X(3, 70, 40), X(3, 40)), REDUCE("max, middle", MAX, 2, X(3, 70, 40), X(3, 40)),
-    REDUCE("min, last", MIN, 2, X(9, 1100), X(9)), REDUCE("prod, first", PROD, 1, X(5, 40), X(40)), REDUCE("l2, last, short", L2, 2, X(200, 6), X(200)),
-    REDUCE("sum, last, short", SUM, 2, X(200, 6), X(200)), REDUCE("mean, all", MEAN, 7, X(5, 7, 9), X(1)),
-    CUMSUM("last, reverse", X(5, 130), 1, 0, 1), CUMSUM("first", X(9, 33), 0, 0, 0),
-    MAP("a == b", X(5, 70), X(5, 70), X(5, 70)), MAP("min(a, b)", X(5, 70), X(5, 70), X(5, 70)), MAP("max(a, b)", X(5, 70), X(5, 70), X(5, 70)),
-    MAP("sign(a)", X(5, 70), X(5, 70)), MAP("relu(a)", X(5, 70), X(5, 70)), MAP("a / b", X(5, 70), X(5, 70), X(5, 70)), MAP("abs(a)", X(5, 70), X(5, 70)),
-    MAP("sigmoid(a)", X(5, 70), X(5, 70)), MAP("tanh(a)", X(5, 70), X(5, 70)), MAP("exp(a)", X(5, 70), X(5, 70)), MAP("isnan(a)", X(5, 70), X(5, 70)),
-    MAP("silu(a)", X(5, 70), X(5, 70)), MAP("gelu(a)", X(5, 70), X(5, 70)), MAP("softplus(a)", X(5, 70), X(5, 70)),
+    REDUCE("logsumexp, middle", LOGSUMEXP, 2, X(3, 70, 40), X(3, 40)),
+    REDUCE("max, middle", MAX, 2, X(3, 70, 40), X(3, 40)),
+    REDUCE("min, last", MIN, 2, X(9, 1100), X(9)),
+    REDUCE("prod, first", PROD, 1, X(5, 40), X(40)),
+    REDUCE("l2, last, short", L2, 2, X(200, 6), X(200)),
+    REDUCE("sum, last, short", SUM, 2, X(200, 6), X(200)),
+    REDUCE("mean, all", MEAN, 7, X(5, 7, 9), X(1)),
+    CUMSUM("last, reverse", X(5, 130), 1, 0, 1),
+    CUMSUM("first", X(9, 33), 0, 0, 0),
+    MAP("a == b", X(5, 70), X(5, 70), X(5, 70)),
+    MAP("min(a, b)", X(5, 70), X(5, 70), X(5, 70)),
+    MAP("max(a, b)", X(5, 70), X(5, 70), X(5, 70)),
+    MAP("sign(a)", X(5, 70), X(5, 70)),
+    MAP("relu(a)", X(5, 70), X(5, 70)),
+    MAP("a / b", X(5, 70), X(5, 70), X(5, 70)),
+    MAP("abs(a)", X(5, 70), X(5, 70)),
+    MAP("sigmoid(a)", X(5, 70), X(5, 70)),
+    MAP("tanh(a)", X(5, 70), X(5, 70)),
+    MAP("exp(a)", X(5, 70), X(5, 70)),
+    MAP("isnan(a)", X(5, 70), X(5, 70)),
+    MAP("silu(a)", X(5, 70), X(5, 70)),
+    MAP("gelu(a)", X(5, 70), X(5, 70)),
+    MAP("softplus(a)", X(5, 70), X(5, 70)),
 };
 
 /* Rows of both tables that take any numbers: a sum of infinities of both signs depends on its order, and products are
  * left to the libraries; x sigmoid(x) of -infinity is -infinity or none. */
-static const char *const of_any_numbers[] = {"softmax plain", "softmax one", "softmax log", "softmax lengths", "reduce max", "reduce min", "reduce arg", "sort ",
-    "pool max", "act T7 RELU", "act T7 TANH", "act T7 SIGMOID", "map a == b", "map min", "map max", "map sign", "map relu", "map abs", "map isnan",
-    "map sigmoid", "map tanh", "map exp(a)", "concat", "slice", "permute", "take", "upsample", "convert", "affine", "add", "mul"};
+static const char *const of_any_numbers[] = {
+    "softmax plain", "softmax one", "softmax log", "softmax lengths", "reduce max",     "reduce min",  "reduce arg",
+    "sort ",         "pool max",    "act T7 RELU", "act T7 TANH",     "act T7 SIGMOID", "map a == b",  "map min",
+    "map max",       "map sign",    "map relu",    "map abs",         "map isnan",      "map sigmoid", "map tanh",
+    "map exp(a)",    "concat",      "slice",       "permute",         "take",           "upsample",    "convert",
+    "affine",        "add",         "mul"};
 
 static int takes_any(const char *name)
 {
     for (size_t i = 0; i < sizeof of_any_numbers / sizeof of_any_numbers[0]; i++)
-        if (strncmp(name, of_any_numbers[i], strlen(of_any_numbers[i])) == 0) return !strstr(name, "saturating") && !strstr(name, "silu") && !strstr(name, ", act");
+        if (strncmp(name, of_any_numbers[i], strlen(of_any_numbers[i])) == 0)
+            return !strstr(name, "saturating") && !strstr(name, "silu") && !strstr(name, ", act");
     return 0;
 }
 
@@ -119,7 +157,8 @@ static void spoil(const op_setup *s, special kind)
     for (uint32_t i = 0; i < s->op.n_in && kind; i++) {
         const operand_desc *d = &s->op.in[i];
         if (d->weight || !(d->dtype == KILN_F32 || d->dtype == KILN_BF16 || d->dtype == KILN_F16)) continue;
-        int64_t columns = d->shape.rank ? d->shape.dim[d->shape.rank - 1] : 1, rows = columns ? shape_count(&d->shape) / columns : 0;
+        int64_t columns = d->shape.rank ? d->shape.dim[d->shape.rank - 1] : 1,
+                rows = columns ? shape_count(&d->shape) / columns : 0;
         for (int64_t r = 0; r < rows; r++)
             for (int64_t c = 0; c < columns && r % 3 != 2; c++) {
                 int64_t at = r * d->ld + c, n = r * 31 + c * 7 + i;
@@ -141,14 +180,18 @@ static double element(const op_setup *s, const unsigned char *all, int64_t at)
 }
 
 /* The same kind of number everywhere, and near where it is finite. */
-static int same_kind(const op_setup *s, const unsigned char *a, const unsigned char *b, double tolerance, const char *what)
+static int same_kind(const op_setup *s, const unsigned char *a, const unsigned char *b, double tolerance,
+                     const char *what)
 {
     const operand_desc *d = &s->op.out;
-    int64_t columns = d->shape.rank ? d->shape.dim[d->shape.rank - 1] : 1, rows = columns ? shape_count(&d->shape) / columns : 0;
+    int64_t columns = d->shape.rank ? d->shape.dim[d->shape.rank - 1] : 1,
+            rows = columns ? shape_count(&d->shape) / columns : 0;
     for (int64_t r = 0; r < rows; r++)
         for (int64_t c = 0; c < columns; c++) {
             double x = element(s, a, r * d->ld + c), y = element(s, b, r * d->ld + c);
-            int same = isnan(x) ? isnan(y) : isinf(y) || isinf(x) ? x == y : fabs(x - y) <= 32 * tolerance * fmax(1, fabs(y));
+            int same = isnan(x)               ? isnan(y)
+                       : isinf(y) || isinf(x) ? x == y
+                                              : fabs(x - y) <= 32 * tolerance * fmax(1, fabs(y));
             if (same) continue;
             printf("  %s: row %lld, column %lld: %g, the reference has %g\n", what, (long long)r, (long long)c, x, y);
             return 0;
@@ -167,14 +210,17 @@ static int run_case(const op_case *c, size_t v, special kind, pool *const pools[
     char what[200];
     op_setup s;
     int ok = 1;
-    snprintf(what, sizeof what, "%s %s%s%s", c->name, dtype_name(variants[v].type), variants[v].pad ? " with row distance" : "", words[kind]);
+    snprintf(what, sizeof what, "%s %s%s%s", c->name, dtype_name(variants[v].type),
+             variants[v].pad ? " with row distance" : "", words[kind]);
     if (!setup_make(&s, c, variants[v].type, variants[v].pad)) return 0;
     spoil(&s, kind);
     unsigned char *wanted = setup_run(&s, &backend_reference, NULL, 1, NULL, NULL, NULL);
     for (int t = 0; t < 2 && ok; t++) {
         unsigned char *got = setup_run(&s, &backend_cpu, pools[t], 1, NULL, NULL, NULL);
         ok = wanted && got;
-        if (ok) ok = kind ? same_kind(&s, got, wanted, setup_tolerance(c, variants[v].type), what) : setup_near(&s, got, wanted, setup_tolerance(c, variants[v].type), what);
+        if (ok)
+            ok = kind ? same_kind(&s, got, wanted, setup_tolerance(c, variants[v].type), what)
+                      : setup_near(&s, got, wanted, setup_tolerance(c, variants[v].type), what);
         mem_free(got);
     }
     mem_free(wanted);

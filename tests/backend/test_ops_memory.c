@@ -1,5 +1,6 @@
-/* test_ops_memory.c - each row of test_ops_table.h prepared, packed and run with its k-th allocation failing, on the CPU and the
- * plain backend: it says that there is no memory, leaves nothing, or gives the bytes that it gives otherwise.
+/* test_ops_memory.c - each row of test_ops_table.h prepared, packed and run with its k-th allocation failing, on the
+ * CPU and the plain backend: it says that there is no memory, leaves nothing, or gives the bytes that it gives
+ * otherwise.
  */
 #include "harness.h"
 #include "ops_run.h"
@@ -51,7 +52,8 @@ static kiln_status pack(work *w, kernel_args *a, pool *p, error *e)
         if (w->k->pack_rows_as[i])
             memcpy(w->packed[i], w->s.blocks[i], w->k->packed_bytes[i]);
         else
-            TRY(w->k->pack(w->k, i, stored ? w->s.blocks[i] : w->s.in[i], stored ? type : (uint32_t)KILN_F32, w->packed[i], p, e));
+            TRY(w->k->pack(w->k, i, stored ? w->s.blocks[i] : w->s.in[i], stored ? type : (uint32_t)KILN_F32,
+                           w->packed[i], p, e));
     }
     return KILN_OK;
 }
@@ -87,9 +89,12 @@ static int fails_well(const char *name, const backend *b, work *w, const void *s
     mem_fail_at(-1, 0);
     done(w);
     refused += status != KILN_OK;
-    int ok = status == KILN_OK ? CHECK_MSG(memcmp(w->result, sound, w->bytes) == 0, "%s: allocation %d: other bytes", name, (int)k)
-                               : CHECK_MSG(status == KILN_ERR_NOMEM && strstr(e.message, "memory"), "%s: allocation %d: %s: %s", name, (int)k, status_name(status), e.message);
-    return ok & CHECK_MSG(mem_live() == live, "%s: allocation %d: %d blocks are left", name, (int)k, (int)(mem_live() - live));
+    int ok = status == KILN_OK
+                 ? CHECK_MSG(memcmp(w->result, sound, w->bytes) == 0, "%s: allocation %d: other bytes", name, (int)k)
+                 : CHECK_MSG(status == KILN_ERR_NOMEM && strstr(e.message, "memory"), "%s: allocation %d: %s: %s", name,
+                             (int)k, status_name(status), e.message);
+    return ok & CHECK_MSG(mem_live() == live, "%s: allocation %d: %d blocks are left", name, (int)k,
+                          (int)(mem_live() - live));
 }
 
 static int row(const op_case *c, const backend *b, uint32_t type, pool *p)
@@ -159,6 +164,7 @@ static void test_reference(void) { on(&backend_reference, NULL, "widened"); }
 
 int main(int argc, char **argv)
 {
-    static const test_case tests[] = {CASE(test_cpu), CASE(test_cpu_by_byte_products), CASE(test_cpu_plain), CASE(test_reference)};
+    static const test_case tests[] = {CASE(test_cpu), CASE(test_cpu_by_byte_products), CASE(test_cpu_plain),
+                                      CASE(test_reference)};
     return test_main(argc, argv, tests, sizeof tests / sizeof tests[0]);
 }
