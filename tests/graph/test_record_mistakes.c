@@ -1,5 +1,5 @@
-/* test_record_mistakes.c - what a program that is recorded refuses, with its sentence; that a failed program takes nothing
- * more and keeps its first sentence; and rows of a plugin's own ops that are wrong in one member each.
+/* test_record_mistakes.c - what a program that is recorded refuses, with its sentence; that a failed program takes
+ * nothing more and keeps its first sentence; and rows of a plugin's own ops that are wrong in one member each.
  */
 #include "graph/custom.h"
 #include "graph/program.h"
@@ -67,9 +67,11 @@ static void test_leaves(void)
     begin(), record_state(&r, NULL, KILN_F32, 1, DIMS(3)), says("a state");
     begin(), record_state(&r, "s", KILN_F64, 1, DIMS(3)), says("state 's': type f64; states are");
     begin(), record_state(&r, "s", KILN_F32, 1, DIMS(0)), says("state 's': a shape takes");
-    begin(), record_state(&r, "s", KILN_I32, 1, DIMS(3)), record_state(&r, "s", KILN_I32, 1, DIMS(3)), says("two states are called 's'");
+    begin(), record_state(&r, "s", KILN_I32, 1, DIMS(3)), record_state(&r, "s", KILN_I32, 1, DIMS(3)),
+        says("two states are called 's'");
     begin(), record_constant(&r, KILN_F32, NULL, 1, DIMS(3)), says("a constant without data or of impossible shape");
-    begin(), record_constant(&r, KILN_F32, &(float){1}, 1, DIMS(-1)), says("a constant without data or of impossible shape");
+    begin(), record_constant(&r, KILN_F32, &(float){1}, 1, DIMS(-1)),
+        says("a constant without data or of impossible shape");
 }
 
 static void test_outputs(void)
@@ -106,7 +108,8 @@ static void test_calls(void)
     begin_with(), record_reshape(&r, x, 2, DIMS(5, 2)), says("which has another number of elements");
     begin_with(), record_random(&r, whole, 77, 1, DIMS(3)), says("random: no law has number 77");
     begin_with(), record_random(&r, whole, 0, 1, DIMS(0)), says("random: an impossible shape");
-    begin_with(), whole = record_input(&r, "three", KILN_I32, 1, DIMS(3)), record_random(&r, whole, 0, 1, DIMS(3)), says("random: the seed is four numbers");
+    begin_with(), whole = record_input(&r, "three", KILN_I32, 1, DIMS(3)), record_random(&r, whole, 0, 1, DIMS(3)),
+                  says("random: the seed is four numbers");
     begin_with(), record_map(&r, "a", &x, 1, &own, NULL), says("map: a kiln_map that does not say its size");
     begin_with(), record_map(&r, NULL, &x, 1, NULL, NULL), says("map takes an expression and 1 to");
     begin_with(), record_map(&r, "a", NULL, 1, NULL, NULL), says("map takes an expression and 1 to");
@@ -135,7 +138,14 @@ static kiln_status shape_of(const kiln_op_call *c, kiln_op_result *out)
 static kiln_status compute(const kiln_op_call *c) { return (void)c, KILN_OK; }
 static void tile(const kiln_op_call *c, uint64_t at, void *workspace) { (void)c, (void)at, (void)workspace; }
 
-static const kiln_op_kind right = {.size = sizeof right, .version = 1, .name = "org.example.op", .n_in = 2, .n_out = 1, .types = 1u << KILN_F32, .shape = shape_of, .reference = compute};
+static const kiln_op_kind right = {.size = sizeof right,
+                                   .version = 1,
+                                   .name = "org.example.op",
+                                   .n_in = 2,
+                                   .n_out = 1,
+                                   .types = 1u << KILN_F32,
+                                   .shape = shape_of,
+                                   .reference = compute};
 
 static void refuses(kiln_op_kind k, const char *words)
 {
@@ -178,7 +188,7 @@ static void test_calls_of_ops(void)
 {
     kiln_op_kind k = right;
     const custom_what what = {.kind = &k};
-    kiln_t more[KILN_OP_RESULTS] = {{5}, {5}}, in[3];
+    kiln_t more[KILN_OP_RESULTS] = {{77}, {77}}, in[3];
     begin_with(), record_custom(&r, &what, NULL, 1, NULL), says("takes 1 to 2 operands");
     begin_with(), in[0] = x, record_custom(&r, &what, in, 0, NULL), says("takes 1 to 2 operands");
     begin_with(), in[0] = in[1] = in[2] = x, record_custom(&r, &what, in, 3, NULL), says("takes 1 to 2 operands");
@@ -189,7 +199,7 @@ static void test_calls_of_ops(void)
     begin_with(), record_precision_push(&r, KILN_BF16);
     in[0] = (kiln_t){0}, in[1] = whole;
     kiln_t made = record_custom(&r, &what, in, 2, more);
-    REQUIRE(CHECK_MSG(made.id && more[0].id != 5 && more[0].id, "%s", r.failure.message));
+    REQUIRE(CHECK_MSG(made.id && more[0].id != 77 && more[0].id, "%s", r.failure.message));
     CHECK_EQ(recorded(&r, made)->dtype, KILN_BF16); /* the program's, where the op takes it */
     CHECK_EQ(recorded(&r, made)->in[0], 0);
     CHECK_EQ(r.op[recorded(&r, made)->in[1] - 1].dtype, KILN_I32); /* as they are */
@@ -205,6 +215,7 @@ static void test_calls_of_ops(void)
 
 int main(int argc, char **argv)
 {
-    static const test_case cases[] = {CASE(test_leaves), CASE(test_outputs), CASE(test_precisions), CASE(test_calls), CASE(test_rows_of_ops), CASE(test_calls_of_ops)};
+    static const test_case cases[] = {CASE(test_leaves), CASE(test_outputs),     CASE(test_precisions),
+                                      CASE(test_calls),  CASE(test_rows_of_ops), CASE(test_calls_of_ops)};
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }
