@@ -39,8 +39,47 @@ enum { GUARD = 256, N_CASES = sizeof cases / sizeof cases[0] }; /* ops_run.c has
             0                                                                                                          \
     }
 
+#define TURNED(label, rows, columns)                                                                                   \
+    {                                                                                                                  \
+        "permute " label,                                                                                              \
+            {.kind = OP_PERMUTE,                                                                                       \
+             .n_in = 1,                                                                                                \
+             .in = {X(rows, columns)},                                                                                 \
+             .out = X(columns, rows),                                                                                  \
+             .attr.permute = {{1, 0}}},                                                                                \
+            0                                                                                                          \
+    }
+
 /* What the table of test_ops.c has not. */
 static const op_case more[] = {
+    ATTEND_MORE("one query, soft cap", 2, 1, 150, 4, 2, 32, 32, HEADS(4, 2, .causal = 0, .softcap = 5), NONE),
+    ATTEND_MORE("one query, window", 2, 1, 150, 4, 1, 32, 24, HEADS(4, 1, .causal = 1, .window = 1, .left = 40), NONE,
+                IDS(2)),
+    ATTEND_MORE("one query, window on both sides", 1, 1, 200, 3, 3, 16, 16,
+                HEADS(3, 3, .window = 1, .left = 70, .right = 9), NONE, IDS(1)),
+    ATTEND_MORE("one query, mask", 2, 1, 150, 4, 4, 16, 16, HEADS(4, 4, .causal = 0), X(2, 1, 1, 150)),
+    ATTEND_MORE("one query, segments", 2, 1, 150, 4, 2, 16, 16, HEADS(4, 2, .causal = 0), NONE, NONE, NONE, IDS(2, 1),
+                IDS(2, 150)),
+    ATTEND_MORE("one query, ring", 2, 1, 150, 4, 2, 16, 16, HEADS(4, 2, .causal = 1), NONE, IDS(2), NONE, NONE, NONE,
+                IDS(2, 150)),
+    ATTEND_MORE("one query, bias table", 2, 1, 150, 4, 2, 16, 16, HEADS(4, 2, .bidirectional = 1, .max_distance = 40),
+                NONE, IDS(1), NONE, NONE, NONE, NONE, W(16, 4)),
+    ATTEND_MORE("one query, sinks", 2, 1, 150, 4, 2, 16, 40, HEADS(4, 2, .causal = 1), NONE, IDS(2), NONE, NONE, NONE,
+                NONE, NONE, W(4)),
+    ATTEND_MORE("one query, sinks, no keys", 2, 1, 7, 2, 2, 8, 8, HEADS(2, 2, .causal = 0), NONE, NONE, IDS(2), NONE,
+                NONE, NONE, NONE, X(2)),
+    ATTEND_MORE("one query, lengths", 3, 1, 300, 8, 2, 64, 64, HEADS(8, 2, .causal = 1), NONE, IDS(3), IDS(3)),
+    ATTEND_MORE("one query, one set of keys", 1, 1, 700, 8, 1, 72, 64, HEADS(8, 1, .causal = 0), NONE),
+    ATTEND_MORE("one query, wide heads", 1, 1, 90, 2, 1, 520, 512, HEADS(2, 1, .causal = 0), NONE),
+    ATTEND_PAGES_OF("one query, pages", 2, 1, 19, 16, 4, 2, 16, HEADS(4, 2, .causal = 1), NONE, IDS(2), NONE, NONE,
+                    NONE, NONE, NONE, NONE, IDS(2, 9)),
+    ATTEND_PAGES_OF("one query, pages, lengths", 3, 1, 30, 7, 2, 1, 16, HEADS(2, 1, .causal = 1), NONE, IDS(3), IDS(3),
+                    NONE, NONE, NONE, NONE, NONE, IDS(3, 10)),
+    TURNED("whole squares", 160, 192),
+    TURNED("whole squares, several strips", 288, 352),
+    TURNED("with rests", 133, 71),
+    TURNED("few rows", 5, 320),
+    TURNED("few columns", 320, 5),
     ANY_CONV("transposed, depthwise", X(2, 5, 4, 6), W(6, 1, 4, 4), W(6), X(2, 10, 8, 6), 2, 1, 0, {2, 2, 1}, {1, 1},
              {1, 1}, ONES, {0}, 6),
     ANY_CONV("transposed, depthwise, dilated, cut", X(1, 6, 7, 19), W(19, 1, 3, 2), NONE, X(1, 12, 15, 19), 2, 1, 0,
