@@ -1,6 +1,6 @@
-/* test_cuda_faults.c - ops of the CUDA backend, over the emulation, with the k-th call of the device failing, once or for good,
- * and with the k-th allocation of the host failing: an error with a sentence or the bytes that it gives otherwise, and nothing
- * is left behind. Rows of test_ops_table.h with few numbers, each kind of op at least once.
+/* test_cuda_faults.c - ops of the CUDA backend, over the emulation, with the k-th call of the device failing, once or
+ * for good, and with the k-th allocation of the host failing: an error with a sentence or the bytes that it gives
+ * otherwise, and nothing is left behind. Rows of test_ops_table.h with few numbers, each kind of op at least once.
  */
 #include "emu_offload.h"
 
@@ -54,7 +54,8 @@ static int row_survives(const op_case *c, uint32_t type, unsigned *refused)
             status = KILN_OK;
             void *got = fails_at(&s, k, for_good, &made, &status);
             if (status == KILN_OK)
-                ok = CHECK_MSG(got && memcmp(got, sound, setup_bytes(&s)) == 0, "%s: call %d fails: other bytes", name, (int)k);
+                ok = CHECK_MSG(got && memcmp(got, sound, setup_bytes(&s)) == 0, "%s: call %d fails: other bytes", name,
+                               (int)k);
             else
                 ok = CHECK_MSG(!got, "%s: call %d fails: a result and an error", name, (int)k), ++*refused;
             mem_free(got);
