@@ -1,6 +1,7 @@
-/* test_failing_calls.c - commands with the k-th call of the system failing (system_faults.h): each ends by itself, and either
- * did what it was asked or says so, with a status that is not 0. Commands run in a child of this process, and what they
- * start counts on. By itself a sample of all k; KILN_TEST_SAMPLE=N of about so many, KILN_TEST_FULL=1 tries each.
+/* test_failing_calls.c - commands with the k-th call of the system failing (system_faults.h): each ends by itself, and
+ * either did what it was asked or says so, with a status that is not 0. Commands run in a child of this process, and
+ * what they start counts on. By itself a sample of all k; KILN_TEST_SAMPLE=N of about so many, KILN_TEST_FULL=1 tries
+ * each.
  */
 #include "system_faults.h"
 
@@ -123,8 +124,10 @@ static void check_command(const char *name, const char *before, char **argv)
         if (before && system(before) != 0) return;
         run_failing(argv, k, with[turn % 3], &is);
         int exited = WIFEXITED(is.status), status = exited ? WEXITSTATUS(is.status) : -1;
-        CHECK_MSG(exited, "%s: call %lld: ended by signal %d: %s", name, (long long)k, WIFSIGNALED(is.status) ? WTERMSIG(is.status) : 0, is.log);
-        if (exited && status != 0) CHECK_MSG(is.log[0] || is.out[0], "%s: call %lld: status %d without a word", name, (long long)k, status);
+        CHECK_MSG(exited, "%s: call %lld: ended by signal %d: %s", name, (long long)k,
+                  WIFSIGNALED(is.status) ? WTERMSIG(is.status) : 0, is.log);
+        if (exited && status != 0)
+            CHECK_MSG(is.log[0] || is.out[0], "%s: call %lld: status %d without a word", name, (long long)k, status);
     }
     if (getenv("KILN_TEST_VERBOSE")) printf("  %s: %lld calls, every %lld\n", name, (long long)n, (long long)step);
 }
@@ -135,10 +138,12 @@ static void check_command(const char *name, const char *before, char **argv)
         char *argv[] = {__VA_ARGS__, NULL};                                                                            \
         check_command(#name, before, argv);                                                                            \
     }
-static char flow[600], foreign[600], cache[600], stored[600], made[600], glow[600], api[600], clean[1400], unmade[1400], sheet[600];
+static char flow[600], foreign[600], cache[600], stored[600], made[600], glow[600], api[600], clean[1400], unmade[1400],
+    sheet[600];
 static char golden[600], tiny[600], unet[600];
 COMMAND(run, clean, "run", flow, "--trust", "all", "--out", out_folder, "--cache", cache, "-q")
-COMMAND(sweep, clean, "run", flow, "--trust", "all", "--out", out_folder, "--cache", cache, "-q", "--over", "width=16,32", "--sheet", sheet)
+COMMAND(sweep, clean, "run", flow, "--trust", "all", "--out", out_folder, "--cache", cache, "-q", "--over",
+        "width=16,32", "--sheet", sheet)
 COMMAND(run_again, NULL, "run", flow, "--trust", "all", "--out", out_folder, "--cache", cache, "-q")
 COMMAND(foreign, clean, "run", foreign, "--plugins", glow, "--out", out_folder, "--cache", cache, "-q")
 COMMAND(sandboxed, clean, "run", foreign, "--sandbox", "--plugins", glow, "--out", out_folder, "--cache", cache, "-q")
@@ -164,16 +169,19 @@ static int prepare(void)
     free(build);
     setenv("KILN_PLUGIN_PATH", plugins, 1);
     snprintf(line, sizeof line,
-             "mkdir -p '%s/home' && cd '%s' && '%s' plugin new soft-glow >/dev/null && gcc -std=c11 -D_GNU_SOURCE -O1 -w -fPIC -shared -I'%s/include' '%s/soft_glow.c' -o "
+             "mkdir -p '%s/home' && cd '%s' && '%s' plugin new soft-glow >/dev/null && gcc -std=c11 -D_GNU_SOURCE -O1 "
+             "-w -fPIC -shared -I'%s/include' '%s/soft_glow.c' -o "
              "'%s/soft-glow.so'",
              folder, folder, kiln, test_root(), glow, glow);
     FILE *f = fopen(flow, "w"), *g = fopen(foreign, "w");
     if (!f || !g || system(line) != 0) return 0;
     fputs("params: {width: 16}\nnodes:\n  empty: {class_type: EmptyImage, inputs: {width: \"${width}\", height: 16}}\n"
-          "  more: {class_type: ImageInvert, inputs: {image: [empty, 0]}}\n  save: {class_type: SaveImage, inputs: {images: [more, 0]}}\n",
+          "  more: {class_type: ImageInvert, inputs: {image: [empty, 0]}}\n  save: {class_type: SaveImage, inputs: "
+          "{images: [more, 0]}}\n",
           f);
     fputs("nodes:\n  empty: {class_type: EmptyImage, inputs: {width: 16, height: 16}}\n"
-          "  glow: {class_type: SoftGlow, inputs: {image: [empty, 0], gain: 2}}\n  save: {class_type: SaveImage, inputs: {images: [glow, 0]}}\n",
+          "  glow: {class_type: SoftGlow, inputs: {image: [empty, 0], gain: 2}}\n  save: {class_type: SaveImage, "
+          "inputs: {images: [glow, 0]}}\n",
           g);
     return (fclose(f) == 0) & (fclose(g) == 0);
 }
@@ -181,9 +189,12 @@ static int prepare(void)
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
-        CASE(test_run),        CASE(test_sweep),       CASE(test_run_again),    CASE(test_foreign),     CASE(test_sandboxed), CASE(test_check),
-        CASE(test_convert),    CASE(test_plugins),     CASE(test_plugin_install), CASE(test_plugin_list), CASE(test_plugin_index),
-        CASE(test_cache_verify), CASE(test_cache_gc), CASE(test_models),       CASE(test_inspect),     CASE(test_quantize),
+        CASE(test_run),         CASE(test_sweep),        CASE(test_run_again),
+        CASE(test_foreign),     CASE(test_sandboxed),    CASE(test_check),
+        CASE(test_convert),     CASE(test_plugins),      CASE(test_plugin_install),
+        CASE(test_plugin_list), CASE(test_plugin_index), CASE(test_cache_verify),
+        CASE(test_cache_gc),    CASE(test_models),       CASE(test_inspect),
+        CASE(test_quantize),
     };
     char data[600];
     snprintf(folder, sizeof folder, "%s", test_folder());
@@ -192,10 +203,14 @@ int main(int argc, char **argv)
     snprintf(made, sizeof made, "%s/made-one", folder), snprintf(glow, sizeof glow, "%s/soft-glow", folder);
     snprintf(api, sizeof api, "%s/api.json", folder), snprintf(data, sizeof data, "%s/data", folder);
     snprintf(sheet, sizeof sheet, "%s/sheet.png", folder);
-    snprintf(clean, sizeof clean, "rm -rf '%s' '%s/out'", cache, folder), snprintf(unmade, sizeof unmade, "rm -rf '%s' '%s'", made, data);
-    setenv("KILN_CONFIG", "off", 1), setenv("XDG_DATA_HOME", data, 1), setenv("XDG_CACHE_HOME", below("xdg"), 1), setenv("HOME", below("home"), 1);
+    snprintf(clean, sizeof clean, "rm -rf '%s' '%s/out'", cache, folder),
+        snprintf(unmade, sizeof unmade, "rm -rf '%s' '%s'", made, data);
+    setenv("KILN_CONFIG", "off", 1), setenv("XDG_DATA_HOME", data, 1), setenv("XDG_CACHE_HOME", below("xdg"), 1),
+        setenv("HOME", below("home"), 1);
     unsetenv("KILN_CACHE");
-    snprintf(golden, sizeof golden, "%s/tests/golden", test_root()), snprintf(tiny, sizeof tiny, "%s/tests/golden/tiny-sd1", test_root()), snprintf(unet, sizeof unet, "%s/tests/golden/tiny-sd1/unet", test_root());
+    snprintf(golden, sizeof golden, "%s/tests/golden", test_root()),
+        snprintf(tiny, sizeof tiny, "%s/tests/golden/tiny-sd1", test_root()),
+        snprintf(unet, sizeof unet, "%s/tests/golden/tiny-sd1/unet", test_root());
     if (!prepare() || chdir(folder) != 0) return fprintf(stderr, "no plugin could be made\n"), 2;
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }
