@@ -110,6 +110,7 @@ static kiln_status transfer(const kiln_states *s, state_memory *m, void *host, d
         if (status == KILN_OK) status = t->sync(s->rt->device, stream, e);
         if (way == OUT && status == KILN_OK) memcpy(here, piece, n);
     }
+    if (status != KILN_OK) t->sync(s->rt->device, stream, NULL); /* what was enqueued before it failed uses both */
     t->host_release(s->rt->device, piece);
     return status;
 }

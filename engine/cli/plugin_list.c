@@ -104,6 +104,14 @@ static size_t folders_with_manifest(const plugin_request *r, const char *folder,
     return n;
 }
 
+/* It may be gone since it was found. */
+static kiln_status read_found(const plugin_request *r, const char *folder, plugin_manifest *m, error *e)
+{
+    const char *path = manifest_in(r->memory, folder);
+    return path ? manifest_read(r->memory, path, m, e)
+                : error_set(e, KILN_ERR_IO, "%s: its kiln-plugin.yaml cannot be read", folder);
+}
+
 static kiln_status list_folder(listing *l, const char *folder, error *e)
 {
     const char **found = arena_alloc(l->r->memory, FOUND_MAX * sizeof *found);
@@ -112,7 +120,7 @@ static kiln_status list_folder(listing *l, const char *folder, error *e)
     for (size_t i = 0; i < n; i++) {
         plugin_manifest m;
         error own = {0};
-        if (manifest_read(l->r->memory, manifest_in(l->r->memory, found[i]), &m, &own) == KILN_OK)
+        if (read_found(l->r, found[i], &m, &own) == KILN_OK)
             list_one(l, &m, found[i]);
         else
             list_fault(l, &own);
@@ -368,7 +376,7 @@ static kiln_status write_index(const plugin_request *r, const char *folder, cons
     for (size_t i = 0; status == KILN_OK && i < *n; i++) {
         plugin_manifest m;
         const char *below = strlen(found[i]) > strlen(folder) ? found[i] + strlen(folder) + 1 : ".";
-        status = manifest_read(r->memory, manifest_in(r->memory, found[i]), &m, e);
+        status = read_found(r, found[i], &m, e);
         if (status == KILN_OK) status = index_one(&s, &m, below, e);
     }
     str_append(&s, "\n]}\n");

@@ -707,8 +707,8 @@ static int last_status(supervisor *s, int wait_status)
     if (by && status == 0) status = RUN_FAILED;
     if (!digest_equal(supervisor_files(), s->messages.end.files)) {
         print_text(stderr, "kiln: error: while the process of the run ended, a file that it had written was changed or "
-                           "taken away; a plugin has asked to be called then (atexit()). Run it again: what was "
-                           "finished is in the cache\n");
+                           "taken away; a plugin has asked to be called then (atexit()), or left a thread behind. "
+                           "Run it again: what was finished is in the cache\n");
         status = RUN_FAILED;
     } else if (!s->last.unwatched && (lost = supervisor_lost_file())) {
         print_text(stderr,

@@ -1,6 +1,6 @@
 /* test_no_memory.c - every command with its k-th allocation failing: it ends by itself, and either did what it was
  * asked or says on standard error that it could not, with a status that is not 0. Commands run in a child of this
- * process. By itself a sample of all k; KILN_TEST_FULL=1 tries each.
+ * process. By itself a sample of all k; KILN_TEST_SAMPLE=N of about so many, KILN_TEST_FULL=1 tries each.
  */
 #include "harness.h"
 
@@ -91,8 +91,10 @@ static void check_command(const char *name, int whole, char **argv)
     if (!CHECK_MSG(WIFEXITED(sound.status) && WEXITSTATUS(sound.status) == 0, "%s: does not work at all: status %d: %s",
                    name, sound.status, sound.log))
         return;
-    int64_t n = sound.allocations, step = getenv("KILN_TEST_FULL") || n <= SAMPLE ? 1 : n / SAMPLE;
-    REQUIRE(n > 0);
+    const char *word = getenv("KILN_TEST_SAMPLE");
+    int64_t n = sound.allocations, tried = word ? atoll(word) : SAMPLE;
+    REQUIRE(n > 0 && tried > 0);
+    int64_t step = getenv("KILN_TEST_FULL") || n <= tried ? 1 : n / tried;
     for (int persistent = 0; persistent <= 1; persistent++)
         for (int64_t k = 0; k < n; k += persistent ? 4 * step : step) {
             run_failing(argv, k, persistent, &is);

@@ -102,8 +102,9 @@ fi
 contained hang Ending hang "$blamed gave no sign of life for 2 s in its run() and was ended; a node that takes long calls host->progress()" --node-timeout 2
 grep -q "kiln: node 'last words' (Ending) of plugin org.example.ending has given no sign of life for 1 s; it is ended after 2 s (--node-timeout)" run.txt; verdict it_is_named_before $?
 contained deaf Ending deaf "$blamed gave no sign of life for 1 s" --node-timeout 1
-rm -rf out; workflow Ending slow >w.yaml; run w.yaml --node-timeout 0.5
-[ $code -eq 0 ] && ! grep -q 'sign of life' run.txt; verdict progress_is_a_sign_of_life $?
+# It takes a second, in which a busy machine may leave it standing for a part of that.
+rm -rf out; workflow Ending slow >w.yaml; run w.yaml --node-timeout 0.9
+[ $code -eq 0 ] && ! grep -q 'gave no sign of life' run.txt; verdict progress_is_a_sign_of_life $?
 run w.yaml --node-timeout soon; [ $code -eq 2 ] && grep -q -- '--node-timeout soon: it is a number of seconds' run.txt; verdict a_timeout_that_is_no_number $?
 
 # ---- before anything runs: a fault of the workflow

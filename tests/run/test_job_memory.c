@@ -1,7 +1,8 @@
 /* test_job_memory.c - workflows of every form opened, written anew, checked row by row, estimated and run, with each
- * allocation failing once (no_memory_kit.h). Plugins are loaded once, before.
+ * allocation failing once (no_memory_kit.h), and read and run with each call of the system failing (system_faults.h).
+ * Plugins are loaded once, before.
  */
-#include "no_memory_kit.h"
+#include "system_faults.h"
 #include "plugin/catalog.h"
 #include "run/job.h"
 #include "workflow/convert.h"
@@ -300,13 +301,31 @@ static void test_a_network(void)
     set = NULL, n_set = 0;
 }
 
+/* ---- the system ---- */
+
+static void test_system_calls(void)
+{
+    static const char *const over[] = {"prefix=x,y"};
+    const job_rows two = {.over = over, .n_over = 1};
+    put_workflow("part.yaml", part);
+    put_workflow("rich.yaml", rich);
+    fail_every_call("a workflow of many kinds of syntax", read_job, NULL);
+    put_workflow("small.yaml", small);
+    mode = JOB_RUN;
+    fail_every_call("a run", run_job, NULL);
+    put_workflow("sweep.yaml", sweep);
+    rows = &two;
+    fail_every_call("a sweep", run_job, NULL);
+    rows = NULL;
+}
+
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
-        CASE(test_reading),  CASE(test_bypass),       CASE(test_box),       CASE(test_dynamic),
-        CASE(test_linkmap),  CASE(test_nested_proxy), CASE(test_primitive), CASE(test_setget),
-        CASE(test_subgraph), CASE(test_version1),     CASE(test_widgets),   CASE(test_old_habits),
-        CASE(test_rows),     CASE(test_a_run),        CASE(test_a_sweep),   CASE(test_a_network)};
+        CASE(test_system_calls), CASE(test_reading),      CASE(test_bypass),     CASE(test_box),    CASE(test_dynamic),
+        CASE(test_linkmap),      CASE(test_nested_proxy), CASE(test_primitive),  CASE(test_setget), CASE(test_subgraph),
+        CASE(test_version1),     CASE(test_widgets),      CASE(test_old_habits), CASE(test_rows),   CASE(test_a_run),
+        CASE(test_a_sweep),      CASE(test_a_network)};
     char from[600];
     error e = {0};
     char in_memory[] = "/dev/shm/kiln-test-XXXXXX"; /* thousands of runs would wait for a disk */

@@ -163,7 +163,7 @@ static __device__ __forceinline__ float cu_act(int act, float x)
     case CU_ACT_GELU: return cu_gelu(x);
     case CU_ACT_GELU_TANH: return 0.5f * x * (1.0f + tanhf(0.7978845608028654f * (x + 0.044715f * x * x * x)));
     case CU_ACT_QUICK_GELU: return x / (1.0f + expf(-1.702f * x));
-    case CU_ACT_RELU: return x > 0 ? x : 0;
+    case CU_ACT_RELU: return x > 0 || x != x ? x : 0; /* NaN stays */
     case CU_ACT_SIGMOID: return 1.0f / (1.0f + expf(-x));
     case CU_ACT_TANH: return tanhf(x);
     default: return x;

@@ -59,7 +59,7 @@ float act_apply(uint32_t act, float x)
     case KILN_ACT_GELU_TANH:
         return (float)(v / 2 * (1 + tanh(sqrt(2 / 3.14159265358979323846) * (v + 0.044715 * v * v * v))));
     case KILN_ACT_QUICK_GELU: return (float)(v / (1 + exp(-1.702 * v)));
-    case KILN_ACT_RELU: return x > 0 ? x : 0;
+    case KILN_ACT_RELU: return x > 0 || isnan(x) ? x : 0;
     case KILN_ACT_SIGMOID: return (float)(1 / (1 + exp(-v)));
     case KILN_ACT_TANH: return (float)tanh(v);
     default: return x;
