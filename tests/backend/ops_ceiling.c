@@ -6,10 +6,10 @@
 #include <string.h>
 #include <time.h>
 
-static double processor_time(void)
+static double processor_time(void) /* of this thread */
 {
     struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 

@@ -13,11 +13,14 @@ typedef struct {
     double multiplications, others, quotients;
 } vector_work;
 
-/* Processor time of as many multiply-adds and additions, on registers, none of which waits for another, as the work on
+/* Processor time of the calling thread: a row of several threads is to be compared with as many that do this together,
+ * since processors may share what executes vectors.
+ *
+ * Of as many multiply-adds and additions, on registers, none of which waits for another, as the work on
  * n numbers has multiplications and others; of quotients, if those take longer. 0: no vectors of 16. */
 double ceiling_time(const vector_work *w, double n);
 
-/* Processor time of reading `pieces` pieces (4 at most) of `piece` bytes at random places of `room` bytes for each of n
+/* The same of reading `pieces` pieces (4 at most) of `piece` bytes at random places of `room` bytes for each of n
  * results, of which each has `each` bytes (at most all of the pieces, 4096). */
 double ceiling_pieces_time(char *to, const char *from, size_t room, size_t piece, size_t pieces, size_t each, size_t n);
 

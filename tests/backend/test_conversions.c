@@ -5,6 +5,7 @@
 #include "harness.h"
 
 #include "backend/cpu/kernels.h"
+#include "backend/philox_4x32.h"
 #include "graph/expression.h"
 #include "kiln/ops.h"
 #include "kiln/plugin.h"
@@ -294,12 +295,13 @@ static void test_waves_are_those_of_doubles(void)
 {
     enum { COUNT = 1003 };
     static const float by[] = {0, 1, -3.5f, 1000, 31415.926f, 1e7f, INFINITY, NAN};
-    float x[COUNT], got[COUNT];
+    float x[COUNT], made[2][COUNT];
     for (int i = 0; i < COUNT; i++) x[i] = expf(-9.21034f * (float)i / (float)COUNT) * (i % 2 ? 1 : -1);
     for (size_t t = 0; t < n_tables; t++)
         for (size_t k = 0; k < sizeof by / sizeof by[0]; k++)
             for (int cosine = 0; cosine < 2; cosine++) {
-                tables[t]->waves(got, x, by[k], cosine, COUNT);
+                const float *got = made[cosine];
+                tables[t]->waves(made[0], made[1], x, by[k], COUNT);
                 for (int i = 0; i < COUNT; i++) {
                     double angle = (double)(x[i] * by[k]), want = cosine ? cos(angle) : sin(angle);
                     if (isnan(want) ? isnan(got[i]) : fabs((double)got[i] - want) <= 6.1e-8 * fabs(want)) continue;
@@ -308,6 +310,29 @@ static void test_waves_are_those_of_doubles(void)
                     return;
                 }
             }
+}
+
+/* Random numbers are those of philox_4x32.h to the bit: from any word on, where the place passes 2^32, and of any
+ * count.
+ */
+static void test_random_rows_are_the_formulas(void)
+{
+    enum { COUNT = 101 };
+    static const uint64_t first[] = {0, 77, 0xffffffe0u, (uint64_t)5 << 32};
+    float got[COUNT];
+    for (size_t t = 0; t < n_tables; t++)
+        for (uint32_t kind = 0; kind < 3; kind++)
+            for (uint64_t offset = 0; offset < 5; offset++)
+                for (size_t k = 0; k < sizeof first / sizeof first[0]; k++) {
+                    const uint64_t seed = 0x123456789abcdef0u + k;
+                    uint32_t bits, expected;
+                    tables[t]->random_row(kind, got, seed, offset, first[k], COUNT);
+                    for (uint64_t i = 0; i < COUNT; i++) {
+                        float want = philox_number(kind, seed, offset, first[k] + i);
+                        memcpy(&bits, &got[i], 4), memcpy(&expected, &want, 4);
+                        CHECK_EQ(bits, expected);
+                    }
+                }
 }
 
 /* The greatest of bf16 in a row, and in windows by way of keys: NaN of either sign above all. */
@@ -353,6 +378,7 @@ int main(int argc, char **argv)
         CASE(test_short_functions_are_near_libms),
         CASE(test_short_quotients_are_near_quotients),
         CASE(test_waves_are_those_of_doubles),
+        CASE(test_random_rows_are_the_formulas),
         CASE(test_greatest_of_halves),
     };
     find_tables();

@@ -4,7 +4,8 @@
  *
  *     test_ops                    the test
  *     test_ops bench [f32|bf16|f16 [NAME [THREADS]]]   GFLOP/s of SD1.5's layers, GB/s of ops that wait for memory
- *     test_ops bench bf16 memory 1                     the latter alone, and how many have 0.60 of a copy
+ *     test_ops bench bf16 memory 1 [PART PARTS]        the latter alone, and how many have 0.60 of a copy; every
+ *                                                      PARTS-th row from PART (1 ..) on
  *
  * Tolerances. f32, 2e-6: exp, erf and the division in an activation are within a few units of 2^-24 = 6e-8 (erf 1.5e-7
  * absolute), sums of n terms within about sqrt(n) of them. Products: 1e-5, what is allowed a whole block of layers;
@@ -288,26 +289,52 @@ static double time_near(const op_case *c, uint32_t type, pool *p)
     return busy * times;
 }
 
+/* A ceiling, each thread with its part of it: the instructions of n numbers, or the pieces of n results. */
+enum { MOST_PARTS = 64 };
+typedef struct {
+    const vector_work *w; /* NULL: pieces */
+    const copying *c;
+    size_t pixel;
+    double n, seconds[MOST_PARTS];
+} ceiling;
+
+static void ceiling_part(void *arg, size_t part)
+{
+    ceiling *j = arg;
+    const copying *c = j->c;
+    j->seconds[part] = j->w ? ceiling_time(j->w, j->n)
+                            : ceiling_pieces_time(c->to + part * c->each, c->from + part * c->each, c->each,
+                                                  2 * j->pixel, 2, j->pixel, (size_t)j->n);
+}
+static double ceiling_of_all(ceiling *j)
+{
+    size_t parts = pool_threads(j->c->p) < MOST_PARTS ? pool_threads(j->c->p) : MOST_PARTS;
+    double sum = 0;
+    j->n /= (double)parts;
+    if (!j->w && j->n > (double)(j->c->each / j->pixel)) j->n = (double)(j->c->each / j->pixel);
+    pool_for(j->c->p, parts, ceiling_part, j);
+    for (size_t i = 0; i < parts; i++) sum += j->seconds[i];
+    return sum;
+}
+
 /* Processor time of what the row has to do besides copying its bytes, or of copying more of them; 0: nothing is known.
  */
-static double time_ceiling(const op_setup *s, const char *name, copying *c, double copied, double bytes,
+static double time_ceiling(const op_setup *s, const char *name, const copying *c, double copied, double bytes,
                            const char **kind)
 {
     const operand_desc *out = &s->op.out, *x = &s->op.in[0];
     if (s->op.kind == OP_GRID_SAMPLE) { /* two rows of two pixels a result */
-        size_t pixel = (size_t)x->shape.dim[3] * dtype_size(x->dtype);
+        ceiling pieces = {.c = c, .pixel = (size_t)x->shape.dim[3] * dtype_size(x->dtype)};
+        pieces.n = (double)(shape_count(&out->shape) / x->shape.dim[3]);
         *kind = "of reading random pairs of pixels";
-        return ceiling_pieces_time(
-            c->to, c->from, c->each, 2 * pixel, 2, pixel,
-            (size_t)min64(shape_count(&out->shape) / x->shape.dim[3], (int64_t)(c->each / pixel)));
+        return ceiling_of_all(&pieces);
     }
     for (size_t i = 0; i < sizeof bench_work / sizeof bench_work[0]; i++) {
         if (strncmp(bench_work[i].name, name, strlen(bench_work[i].name)) != 0) continue;
         const operand_desc *of = bench_work[i].per == RESULT ? out : bench_work[i].per == KEYS ? &s->op.in[1] : x;
-        const vector_work *w =
-            out->dtype == KILN_BF16 || x->dtype == KILN_BF16 ? &bench_work[i].half : &bench_work[i].whole;
-        double t = ceiling_time(w, (double)shape_count(&of->shape)),
-               moved = copied * (1 + bench_work[i].passes * operand_bytes(x) / bytes);
+        ceiling work = {.c = c, .n = (double)shape_count(&of->shape)};
+        work.w = out->dtype == KILN_BF16 || x->dtype == KILN_BF16 ? &bench_work[i].half : &bench_work[i].whole;
+        double t = ceiling_of_all(&work), moved = copied * (1 + bench_work[i].passes * operand_bytes(x) / bytes);
         *kind = t > moved ? "of its instructions" : "of copying what is read twice";
         if (t <= moved && !bench_work[i].passes) *kind = NULL;
         return t > moved ? t : moved;
@@ -316,7 +343,7 @@ static double time_ceiling(const op_setup *s, const char *name, copying *c, doub
 }
 
 /* GB/s of what is read and written, and what part that is of copying as many bytes with as many threads, of another
- * ceiling (time_ceiling(), of one thread) and of the same instructions on data that is near: in turns, by the least
+ * ceiling (time_ceiling()) and of the same instructions on data that is near: in turns, by the least
  * processor time of each, so that other work on the machine counts little. */
 static shares print_bandwidth(const op_setup *s, double bytes, pool *p, const op_case *row, uint32_t type)
 {
@@ -383,16 +410,18 @@ static void bench_row(const bench_case *b, uint32_t type, pool *p, bench_sum *su
     sum->pass += seconds * 1e3 * b->count;
 }
 
-static void bench(const char *type_name, const char *filter, unsigned threads)
+static void bench(const char *type_name, const char *filter, unsigned threads, size_t part, size_t parts)
 {
     uint32_t type = dtype_from_name(type_name);
     pool *p = pool_new(threads);
     bench_sum sum = {0};
     int memory = strcmp(filter, "memory") == 0;
+    size_t row = 0;
     printf("%s, %s, %u threads\n%-46s %6s %10s %10s %10s %10s\n", backend_cpu.features(), dtype_name(type),
            pool_threads(p), "op", "count", "ms", "GFLOP/s", "a core", "ms a pass");
     for (size_t i = 0; i < sizeof bench_cases / sizeof bench_cases[0]; i++)
-        if (memory ? !bench_cases[i].count : strstr(bench_cases[i].c.name, filter) != NULL)
+        if ((memory ? !bench_cases[i].count : strstr(bench_cases[i].c.name, filter) != NULL) &&
+            row++ % (parts ? parts : 1) == part - 1)
             bench_row(&bench_cases[i], type, p, &sum);
     printf("sum of the pass: %.2f s\n", sum.pass * 1e-3);
     printf("%d of %d rows that wait for memory are below 0.60 of a copy, %d of these of what else they wait for, too\n",
@@ -425,7 +454,8 @@ int main(int argc, char **argv)
         CASE(test_refusals),
     };
     if (argc > 1 && strcmp(argv[1], "bench") == 0) {
-        bench(argc > 2 ? argv[2] : "bf16", argc > 3 ? argv[3] : "", argc > 4 ? (unsigned)atoi(argv[4]) : 0);
+        bench(argc > 2 ? argv[2] : "bf16", argc > 3 ? argv[3] : "", argc > 4 ? (unsigned)atoi(argv[4]) : 0,
+              argc > 6 ? (size_t)atoi(argv[5]) : 1, argc > 6 ? (size_t)atoi(argv[6]) : 1);
         return 0;
     }
     return test_main(argc, argv, tests, sizeof tests / sizeof tests[0]);

@@ -94,8 +94,8 @@ static kiln_status timestep_tile(void *arg, size_t index, unsigned slot, error *
     for (int64_t n = (int64_t)index * j->per_tile; n < last; n++) {
         float time = ((const float *)j->a->in[0])[n];
         if (dim % 2) row[dim - 1] = 0;
-        j->c->k->waves(row, frequency, time, cosines_first != 0, (size_t)half);
-        j->c->k->waves(row + half, frequency, time, cosines_first == 0, (size_t)half);
+        j->c->k->waves(cosines_first ? row + half : row, cosines_first ? row : row + half, frequency, time,
+                       (size_t)half);
         j->c->k->store((char *)j->a->out + (size_t)(n * out->ld) * size_of(out->dtype), out->dtype, row, (size_t)dim);
     }
     return KILN_OK;

@@ -192,8 +192,8 @@ typedef struct cpu_kernels {
     /* The sum of x[r] w[r], row after row, plus bias or NULL; x and the result are stored in `type`. */
     void (*depthwise_row)(void *to, uint32_t type, const void *const *x, const float *const *w, size_t rows,
                           const float *bias, size_t n, int past);
-    /* The sines, or cosines, of the floats `by` x, as those of doubles */
-    void (*waves)(float *to, const float *x, float by, int cosine, size_t n);
+    /* The sines and cosines of the floats `by` x, as those of doubles */
+    void (*waves)(float *sines, float *cosines, const float *x, float by, size_t n);
     /* n numbers of kiln_random from number `first` on: those of philox_4x32.h */
     void (*random_row)(uint32_t kind, float *to, uint64_t seed, uint64_t offset, uint64_t first, size_t n);
 

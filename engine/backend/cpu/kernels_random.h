@@ -27,61 +27,103 @@ INLINE vd droot(vd x)
 #endif
 }
 
-/* Both halves of the products by k. */
-INLINE void wide_products(vu x, uint32_t k, vu *high, vu *low)
+#if LANES == 16
+#define LOW_HALF(v) __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7)
+#define HIGH_HALF(v) __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15)
+#define JOIN_HALVES(a, b) __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
+#elif LANES == 8
+#define LOW_HALF(v) __builtin_shufflevector(v, v, 0, 1, 2, 3)
+#define HIGH_HALF(v) __builtin_shufflevector(v, v, 4, 5, 6, 7)
+#define JOIN_HALVES(a, b) __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7)
+#else
+#define LOW_HALF(v) __builtin_shufflevector(v, v, 0, 1)
+#define HIGH_HALF(v) __builtin_shufflevector(v, v, 2, 3)
+#define JOIN_HALVES(a, b) __builtin_shufflevector(a, b, 0, 1, 2, 3)
+#endif
+
+/* Lanes of doubles of which something is true. */
+#if LANES == 16
+typedef __mmask8 lanes_true;
+INLINE lanes_true odd_lanes(vl whole) { return _mm512_test_epi64_mask((__m512i)whole, _mm512_set1_epi64(1)); }
+INLINE vd choose(lanes_true of, vd a, vd b) { return (vd)_mm512_mask_blend_pd(of, (__m512d)b, (__m512d)a); }
+#else
+typedef vl lanes_true;
+INLINE lanes_true odd_lanes(vl whole) { return -(whole & 1); }
+INLINE vd choose(lanes_true of, vd a, vd b) { return dpick(of, a, b); }
+#endif
+/* -v where bit 1 is set. */
+INLINE vd turned(vd v, vl quarter) { return (vd)((vw)v ^ ((vw)quarter << 62 & (uint64_t)1 << 63)); }
+
+/* ---- Philox: numbers of even and of odd places apart, each in a word of 64 bits whose upper half means nothing, as it
+ * means nothing to the product. Two vectors together: none waits for a result of its own. ---- */
+
+enum { VECTORS = 2, SETS = 2 * VECTORS, ROUNDS = 10 };
+#define EACH_SET(body)                                                                                                 \
+    UNROLL for (int h = 0; h < SETS; h++) { body }
+
+INLINE vw wide_products(vw x, uint32_t k)
 {
 #if LANES == 16 /* a compiler multiplies 64 bits by 64 */
-    const __m512i by = _mm512_set1_epi64((int64_t)k);
-    vw even = (vw)_mm512_mul_epu32((__m512i)x, by), odd = (vw)_mm512_mul_epu32((__m512i)((vw)x >> 32), by);
+    return (vw)_mm512_mul_epu32((__m512i)x, _mm512_set1_epi64((int64_t)k));
 #elif LANES == 8
-    const __m256i by = _mm256_set1_epi64x((int64_t)k);
-    vw even = (vw)_mm256_mul_epu32((__m256i)x, by), odd = (vw)_mm256_mul_epu32((__m256i)((vw)x >> 32), by);
+    return (vw)_mm256_mul_epu32((__m256i)x, _mm256_set1_epi64x((int64_t)k));
 #else
-    vw even = ((vw)x & 0xffffffffu) * (uint64_t)k, odd = ((vw)x >> 32) * (uint64_t)k;
+    return (x & 0xffffffffu) * (uint64_t)k;
 #endif
-    *high = (vu)((even >> 32) | (odd & 0xffffffff00000000u));
-    *low = (vu)((even & 0xffffffffu) | (odd << 32));
 }
 /* Four words of each of the subsequences low, high. */
-INLINE void philox_lanes(vu to[4], uint64_t block, vu low, vu high, uint64_t seed)
+INLINE void philox_sets(vw to[4][SETS], uint64_t block, const vw low[SETS], const vw high[SETS], const uint64_t *key)
 {
-    const vu zero = {0};
-    vu c0 = zero + (uint32_t)block, c1 = zero + (uint32_t)(block >> 32), c2 = low, c3 = high;
-    uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
-    UNROLL for (int round = 0; round < 10; round++)
+    const vw zero = {0};
+    vw c0[SETS], c1[SETS], c2[SETS], c3[SETS];
+    EACH_SET(c0[h] = zero + (block & 0xffffffffu); c1[h] = zero + (block >> 32); c2[h] = low[h]; c3[h] = high[h];)
+    _Pragma("GCC unroll 10") for (int round = 0; round < ROUNDS; round++)
     {
-        vu ah, al, bh, bl;
-        wide_products(c0, 0xD2511F53u, &ah, &al);
-        wide_products(c2, 0xCD9E8D57u, &bh, &bl);
-        c0 = bh ^ c1 ^ k0, c2 = ah ^ c3 ^ k1;
-        c1 = bl, c3 = al;
-        k0 += 0x9E3779B9u, k1 += 0xBB67AE85u;
+        const vw k0 = zero + key[2 * round], k1 = zero + key[2 * round + 1];
+        EACH_SET(vw a = wide_products(c0[h], 0xD2511F53u); vw b = wide_products(c2[h], 0xCD9E8D57u);
+                 c0[h] = b >> 32 ^ c1[h] ^ k0; c2[h] = a >> 32 ^ c3[h] ^ k1; c1[h] = b; c3[h] = a;)
     }
-    to[0] = c0, to[1] = c1, to[2] = c2, to[3] = c3;
+    EACH_SET(to[0][h] = c0[h]; to[1][h] = c1[h]; to[2][h] = c2[h]; to[3][h] = c3[h];)
 }
+static void philox_keys(uint64_t *key, uint64_t seed)
+{
+    uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
+    for (int round = 0; round < ROUNDS; round++, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u)
+        key[2 * round] = k0, key[2 * round + 1] = k1;
+}
+INLINE vu joined_words(const vw *set) { return (vu)((set[0] & 0xffffffffu) | set[1] << 32); }
 
-INLINE vd log_lanes(vf_half x)
+INLINE void log_sets(vd to[SETS], const vf x[VECTORS])
 {
-    vi_half up = (vi_half)x + (int32_t)(0x3f800000u - 0x3f3504f3u), n = (up >> 23) - 127;
-    vf_half m = (vf_half)((up & 0x007fffff) + 0x3f3504f3);
-    vd y = __builtin_convertvector(m, vd), z = (y - 1) / (y + 1), s = z * z, p = dsplat(1.0 / 19);
     const double c[9] = {1.0 / 17, 1.0 / 15, 1.0 / 13, 1.0 / 11, 1.0 / 9, 1.0 / 7, 1.0 / 5, 1.0 / 3, 1.0};
-    UNROLL for (int k = 0; k < 8; k++) p = p * s + c[k];
-    p = p * s + c[8];
-    return __builtin_convertvector(n, vd) * 0.69314718055994530942 + (z * 2.0) * p;
+    vd z[SETS], s[SETS], p[SETS], power[SETS];
+    UNROLL for (int v = 0; v < VECTORS; v++)
+    {
+        vi up = (vi)x[v] + (int32_t)(0x3f800000u - 0x3f3504f3u), n = (up >> 23) - 127;
+        vf m = (vf)((up & 0x007fffff) + 0x3f3504f3);
+        z[2 * v] = __builtin_convertvector(LOW_HALF(m), vd), z[2 * v + 1] = __builtin_convertvector(HIGH_HALF(m), vd);
+        power[2 * v] = __builtin_convertvector(LOW_HALF(n), vd);
+        power[2 * v + 1] = __builtin_convertvector(HIGH_HALF(n), vd);
+    }
+    EACH_SET(z[h] = (z[h] - 1) / (z[h] + 1); s[h] = z[h] * z[h]; p[h] = dsplat(1.0 / 19);)
+    _Pragma("GCC unroll 9") for (int k = 0; k < 9; k++) EACH_SET(p[h] = p[h] * s[h] + c[k];)
+        EACH_SET(to[h] = power[h] * 0.69314718055994530942 + (z[h] * 2.0) * p[h];)
 }
-INLINE vd sine_lanes(vf_half of)
+/* The series of the sine takes a step less than that of the cosine: its first one adds nothing. */
+INLINE void sine_sets(vd to[SETS], const vf_half of[SETS])
 {
-    vd v = __builtin_convertvector(of, vd);
-    vi_half quarter = __builtin_convertvector(v * 0.63661977236758134308 + 0.5, vi_half);
-    vd r = v + -__builtin_convertvector(quarter, vd) * 1.57079632679489661923, s = r * r, p = dsplat(1), q = p;
-    const double odd[7] = {-1.0 / 210, -1.0 / 156, -1.0 / 110, -1.0 / 72, -1.0 / 42, -1.0 / 20, -1.0 / 6};
+    const double odd[8] = {0, -1.0 / 210, -1.0 / 156, -1.0 / 110, -1.0 / 72, -1.0 / 42, -1.0 / 20, -1.0 / 6};
     const double even[8] = {-1.0 / 240, -1.0 / 182, -1.0 / 132, -1.0 / 90, -1.0 / 56, -1.0 / 30, -1.0 / 12, -1.0 / 2};
-    UNROLL for (int k = 0; k < 8; k++) p = (p * s) * even[k] + 1.0;
-    UNROLL for (int k = 0; k < 7; k++) q = (q * s) * odd[k] + 1.0;
-    vl turn = __builtin_convertvector(quarter, vl);
-    vd value = dpick(-(turn & 1), p, q * r);
-    return (vd)((vl)value ^ ((turn & 2) << 62));
+    vd r[SETS], s[SETS], p[SETS];
+    vl turn[SETS];
+    lanes_true cosine[SETS];
+    EACH_SET(vd v = __builtin_convertvector(of[h], vd);
+             vi_half quarter = __builtin_convertvector(v * 0.63661977236758134308 + 0.5, vi_half);
+             r[h] = v + -__builtin_convertvector(quarter, vd) * 1.57079632679489661923; s[h] = r[h] * r[h];
+             p[h] = dsplat(1); turn[h] = __builtin_convertvector(quarter, vl); cosine[h] = odd_lanes(turn[h]);)
+    UNROLL for (int k = 0; k < 8; k++)
+        EACH_SET(p[h] = (p[h] * s[h]) * choose(cosine[h], dsplat(even[k]), dsplat(odd[k])) + 1.0;)
+            EACH_SET(to[h] = turned(choose(cosine[h], p[h], p[h] * r[h]), turn[h]);)
 }
 INLINE vu vu_places(void)
 {
@@ -89,45 +131,71 @@ INLINE vu vu_places(void)
     for (uint32_t i = 1; i < LANES; i++) v[i] = i;
     return v;
 }
-/* Numbers first .. first + LANES - 1; kind: kiln_random. */
-INLINE vf random_lanes(uint32_t kind, uint64_t seed, uint64_t offset, uint64_t first)
+INLINE void make_normal(vf to[VECTORS], const vf u[VECTORS], const vu word[VECTORS])
 {
-    const vu zero = {0}, start = zero + (uint32_t)first, low = start + vu_places();
-    const vu high = zero + (uint32_t)(first >> 32) - (vu)(low < start); /* a comparison that is true is -1 */
-    vu w[5];
+    vd natural[SETS], sine[SETS];
+    vf_half of[SETS];
+    UNROLL for (int v = 0; v < VECTORS; v++)
+    {
+        vf b = __builtin_convertvector(word[v], vf) * splat(0x1p-32f * 6.2831855f);
+        of[2 * v] = LOW_HALF(b), of[2 * v + 1] = HIGH_HALF(b);
+    }
+    EACH_SET(vd sum = __builtin_convertvector(of[h], vd) + (double)(0x1p-33f * 6.2831855f);
+             of[h] = __builtin_convertvector(sum, vf_half);)
+    log_sets(natural, u), sine_sets(sine, of);
+    EACH_SET(of[h] = __builtin_convertvector(droot(natural[h] * -2.0) * sine[h], vf_half);)
+    UNROLL for (int v = 0; v < VECTORS; v++) to[v] = JOIN_HALVES(of[2 * v], of[2 * v + 1]);
+}
+INLINE void minus_logs(vf to[VECTORS], const vf of[VECTORS])
+{
+    vd natural[SETS];
+    vf_half part[SETS];
+    log_sets(natural, of);
+    EACH_SET(part[h] = __builtin_convertvector(-natural[h], vf_half);)
+    UNROLL for (int v = 0; v < VECTORS; v++) to[v] = JOIN_HALVES(part[2 * v], part[2 * v + 1]);
+}
+/* Words `first` and the one behind it of numbers i .. of VECTORS vectors. */
+INLINE void random_words(vu x0[VECTORS], vu x1[VECTORS], uint64_t offset, const int two_blocks, uint64_t i,
+                         const uint64_t *key)
+{
+    vw words[5][SETS], low[SETS], high[SETS];
     const uint32_t from = (uint32_t)(offset & 3);
-    philox_lanes(w, offset >> 2, low, high, seed);
-    w[4] = w[0];
-    if (from == 3 && kind == 1) {
-        vu next[4];
-        philox_lanes(next, (offset >> 2) + 1, low, high, seed);
-        w[4] = next[0];
+    UNROLL for (int v = 0; v < VECTORS; v++)
+    {
+        const vu zero = {0}, start = zero + (uint32_t)(i + (uint64_t)v * LANES), l = start + vu_places();
+        const vu up = zero + (uint32_t)((i + (uint64_t)v * LANES) >> 32) - (vu)(l < start); /* true is -1 */
+        low[2 * v] = (vw)l, low[2 * v + 1] = (vw)l >> 32, high[2 * v] = (vw)up, high[2 * v + 1] = (vw)up >> 32;
     }
-    const vu x0 = w[from], x1 = w[from + 1];
-    vf a = __builtin_convertvector(x0, vf) * splat(0x1p-32f), b = __builtin_convertvector(x1, vf), u, made;
-    vf_half part[2], turn[2], result[2];
-    b = b * splat(0x1p-32f * 6.2831855f);
-    memcpy(part, &a, sizeof a), memcpy(turn, &b, sizeof b);
-    for (int h = 0; h < 2; h++) {
-        part[h] = __builtin_convertvector(__builtin_convertvector(part[h], vd) + 0x1p-33, vf_half);
-        turn[h] =
-            __builtin_convertvector(__builtin_convertvector(turn[h], vd) + (double)(0x1p-33f * 6.2831855f), vf_half);
+    philox_sets(words, offset >> 2, low, high, key);
+    memcpy(words[4], words[0], sizeof words[4]);
+    if (two_blocks) {
+        vw next[4][SETS];
+        philox_sets(next, (offset >> 2) + 1, low, high, key);
+        memcpy(words[4], next[0], sizeof words[4]);
     }
-    memcpy(&u, part, sizeof u);
-    if (kind == 0) return pick(u < splat(1), u, splat(0));
-    for (int h = 0; h < 2; h++) {
-        vd natural = log_lanes(part[h]);
-        if (kind == 1) {
-            result[h] = __builtin_convertvector(droot(natural * -2.0) * sine_lanes(turn[h]), vf_half);
-            continue;
-        }
-        vf_half inner = __builtin_convertvector(-natural, vf_half);
-        vi_half one = part[h] >= 1 - 0x1p-24f;
-        inner = (vf_half)((one & (vi_half)((vf_half){0} + 0x1p-24f)) | (~one & (vi_half)inner));
-        result[h] = __builtin_convertvector(-log_lanes(inner), vf_half);
+    UNROLL for (int v = 0; v < VECTORS; v++) x0[v] = joined_words(&words[from][2 * v]),
+                                             x1[v] = joined_words(&words[from + 1][2 * v]);
+}
+/* u is the word 2^-32 + 2^-33, rounded once: the product is exact. */
+INLINE void random_sets(vf to[VECTORS], const uint32_t kind, uint64_t offset, uint64_t i, const uint64_t *key)
+{
+    vu x0[VECTORS], x1[VECTORS];
+    vf u[VECTORS];
+    if (kind == 1 && (offset & 3) == 3)
+        random_words(x0, x1, offset, 1, i, key);
+    else
+        random_words(x0, x1, offset, 0, i, key);
+    UNROLL for (int v = 0; v < VECTORS; v++) u[v] =
+        __builtin_convertvector(x0[v], vf) * splat(0x1p-32f) + splat(0x1p-33f);
+    if (kind == 1) {
+        make_normal(to, u, x1);
+        return;
     }
-    memcpy(&made, result, sizeof made);
-    return made;
+    UNROLL for (int v = 0; v < VECTORS && kind == 0; v++) to[v] = pick(u[v] < splat(1), u[v], splat(0));
+    if (kind == 0) return;
+    minus_logs(to, u);
+    UNROLL for (int v = 0; v < VECTORS; v++) to[v] = pick(u[v] >= splat(1 - 0x1p-24f), splat(0x1p-24f), to[v]);
+    minus_logs(to, to);
 }
 
 /* ---- sines and cosines of doubles, within 1 ulp: fdlibm's coefficients ---- */
@@ -143,7 +211,7 @@ INLINE vd dfma(vd a, vd b, vd c)
 #endif
 }
 /* Of x up to 2^20, less a multiple of pi / 2 in three parts. */
-INLINE vd dwave(vd x, const int cosine)
+INLINE void dwaves(vd *sine, vd *cosine, vd x)
 {
     vd t = dfma(x, dsplat(6.36619772367581382433e-01), dsplat(6755399441055744.0)); /* 1.5 * 2^52 */
     vd n = t - dsplat(6755399441055744.0);
@@ -156,31 +224,48 @@ INLINE vd dwave(vd x, const int cosine)
     vd z = r * r, s = dsplat(1.58969099521155010221e-10), c = dsplat(-1.13596475577881948265e-11);
     UNROLL for (int k = 0; k < 5; k++) s = dfma(s, z, dsplat(sines[k])), c = dfma(c, z, dsplat(cosines[k]));
     s = dfma(s * z, r, r), c = dfma(c * z, z, dfma(z, dsplat(-0.5), dsplat(1)));
-    vl quarter = (vl)t + cosine;
-    return (vd)((vl)dpick(-(quarter & 1), c, s) ^ (vl)((vw)(quarter & 2) << 62));
+    vl quarter = (vl)t;
+    lanes_true odd = odd_lanes(quarter);
+    *sine = turned(choose(odd, c, s), quarter), *cosine = turned(choose(odd, s, c), quarter + 1);
 }
-/* The sines (or cosines) of the floats `by` x. */
-static void waves(float *to, const float *x, float by, int cosine, size_t n)
+/* The sines and cosines of the floats `by` x. */
+static void waves(float *sines, float *cosines, const float *x, float by, size_t n)
 {
     const vf limit = splat(0x1p20f);
     for (size_t i = 0; i < n; i += LANES) {
-        vf angle = get_any(x + i, n - i) * splat(by), made = {0};
-        vf_half part[2], result[2];
-        if (any_lane(~(vabs(angle) < limit))) {
-            for (int k = 0; k < LANES; k++) made[k] = (float)(cosine ? cos((double)angle[k]) : sin((double)angle[k]));
+        vf angle = get_any(x + i, n - i) * splat(by), sine = angle, cosine = angle;
+        if (__builtin_expect(any_lane(~(vabs(angle) < limit)), 0)) {
+            for (int k = 0; k < LANES; k++)
+                sine[k] = (float)sin((double)angle[k]), cosine[k] = (float)cos((double)angle[k]);
         } else {
-            memcpy(part, &angle, sizeof angle);
-            for (int h = 0; h < 2; h++) {
-                vd v = __builtin_convertvector(part[h], vd);
-                result[h] = __builtin_convertvector(cosine ? dwave(v, 1) : dwave(v, 0), vf_half);
-            }
-            memcpy(&made, result, sizeof made);
+            vd s[2], c[2];
+            dwaves(&s[0], &c[0], __builtin_convertvector(LOW_HALF(angle), vd));
+            dwaves(&s[1], &c[1], __builtin_convertvector(HIGH_HALF(angle), vd));
+            sine = JOIN_HALVES(__builtin_convertvector(s[0], vf_half), __builtin_convertvector(s[1], vf_half));
+            cosine = JOIN_HALVES(__builtin_convertvector(c[0], vf_half), __builtin_convertvector(c[1], vf_half));
         }
-        put_any(to + i, made, n - i);
+        put_any(sines + i, sine, n - i), put_any(cosines + i, cosine, n - i);
     }
 }
 
+INLINE void random_row_of(const uint32_t kind, float *to, uint64_t offset, uint64_t first, size_t n,
+                          const uint64_t *key)
+{
+    for (size_t i = 0; i < n; i += VECTORS * LANES) {
+        vf made[VECTORS];
+        random_sets(made, kind, offset, first + i, key);
+        for (size_t v = 0; v < VECTORS && i + v * LANES < n; v++)
+            put_any(to + i + v * LANES, made[v], n - i - v * LANES);
+    }
+}
 static void random_row(uint32_t kind, float *to, uint64_t seed, uint64_t offset, uint64_t first, size_t n)
 {
-    for (size_t i = 0; i < n; i += LANES) put_any(to + i, random_lanes(kind, seed, offset, first + i), n - i);
+    uint64_t key[2 * ROUNDS];
+    philox_keys(key, seed);
+    if (kind == 0)
+        random_row_of(0, to, offset, first, n, key);
+    else if (kind == 1)
+        random_row_of(1, to, offset, first, n, key);
+    else
+        random_row_of(2, to, offset, first, n, key);
 }

@@ -7,7 +7,7 @@
 
 enum {
     FEW_BINS = 1024,
-    SIDE_BY_SIDE = 4,
+    SIDE_BY_SIDE = 8,
     TOGETHER = 8
 }; /* numbers that follow each other are counted apart: none waits */
 enum { CHUNK = 1024, TILE_ELEMENTS = 1 << 15 };
@@ -121,23 +121,44 @@ static kiln_status take(const cpu_kernel *c, const kernel_args *a, error *e)
     return tiles(&j, j.outer * j.taken, j.inner, take_tile, e);
 }
 
+/* n numbers of a row: place[i] of it becomes number i. Returns the first place that is outside, or NULL. */
+static const int32_t *pick_halves(uint16_t *to, const uint16_t *from, const int32_t *place, int64_t n, uint32_t places)
+{
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t p = (uint32_t)place[i];
+        if (p >= places) return &place[i];
+        to[i] = from[p];
+    }
+    return NULL;
+}
+static const int32_t *pick_words(uint32_t *to, const uint32_t *from, const int32_t *place, int64_t n, uint32_t places)
+{
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t p = (uint32_t)place[i];
+        if (p >= places) return &place[i];
+        to[i] = from[p];
+    }
+    return NULL;
+}
+
+/* What is picked goes past the caches where the result is large. */
 static kiln_status along_tile(void *arg, size_t index, unsigned slot, error *e)
 {
     const call *j = arg;
     const operand_desc *x = &j->c->op.in[0], *ids = &j->c->op.in[1];
     int64_t D = columns_of(&j->c->op.out), last = min64(j->outer, ((int64_t)index + 1) * j->per_tile);
-    int half = size_of(j->c->op.out.dtype) == 2;
+    size_t size = size_of(j->c->op.out.dtype);
+    uint32_t picked[CHUNK], places = (uint32_t)min64(j->places, INT32_MAX);
     (void)slot;
     for (int64_t r = (int64_t)index * j->per_tile; r < last; r++) {
-        const int32_t *place = (const int32_t *)(const void *)place_of(ids, j->a->in[1], r, 0);
+        const int32_t *place = (const int32_t *)(const void *)place_of(ids, j->a->in[1], r, 0), *bad;
         const void *from = place_of(x, j->a->in[0], r, 0);
-        void *to = result_at(j, r, 0);
-        for (int64_t i = 0; i < D; i++) {
-            if (place[i] < 0 || place[i] >= j->places) return outside(j, place[i], j->places, e);
-            if (half)
-                ((uint16_t *)to)[i] = ((const uint16_t *)from)[place[i]];
-            else
-                ((uint32_t *)to)[i] = ((const uint32_t *)from)[place[i]];
+        for (int64_t i = 0; i < D; i += CHUNK) {
+            int64_t n = min64(CHUNK, D - i);
+            bad = size == 2 ? pick_halves((uint16_t *)(void *)picked, from, place + i, n, places)
+                            : pick_words(picked, from, place + i, n, places);
+            if (bad) return outside(j, *bad, j->places, e);
+            j->c->k->copy(result_at(j, r, i), picked, (size_t)n * size);
         }
     }
     return KILN_OK;
