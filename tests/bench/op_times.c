@@ -2,14 +2,16 @@
  * run plans them, and each op that differs from the others is run by itself, twenty times in one graph over operands
  * that take turns, so that none is still in the device's cache.
  *
- *     op_times PLUGINS MODEL SIDE f32|bf16|f16 [DEVICE [WORD]]     SIDE: of the picture in pixels; a batch of two
+ *     op_times PLUGINS MODEL SIDE f32|bf16|f16 [DEVICE [WORD [plan]]]     SIDE: of the picture in pixels; a batch of
+ * two
  *
  * Prints lines of PART, COUNT, KERNEL, OP, MICROSECONDS, GFLOP, MB, SIZE, SHADOW with tabs between them (PART: "unet"
  * or "decode"; COUNT: how many such ops the program has; GFLOP and MB of one: operations, and operands read and written
  * once; SIZE: the root mean square of its result; SHADOW: its result times a fixed vector of signs, over the root of
  * the sum of its squares: two results that differ by a share e have shadows some e apart), and at the end of a part
  * "PART sum" with the sums over all. WORD: those ops alone in whose text it is. Which way of making products a GPU
- * takes is KILN_CUDA_GEMM's. Weights are random: a model's file is looked at for names and shapes alone.
+ * takes is KILN_CUDA_GEMM's. plan: nothing is run, and what would come of running is 0. Weights are random: a model's
+ * file is looked at for names and shapes alone.
  */
 #include "backend/choose.h"
 #include "base/memory_alloc.h"
@@ -313,6 +315,8 @@ static size_t text_of(const op_desc *one, char *out, size_t size)
         for (uint32_t k = 0; k < d->shape.rank && n < size; k++)
             n += (size_t)snprintf(out + n, size - n, k ? "x%lld" : "%lld", (long long)d->shape.dim[k]);
     }
+    if (one->kind == OP_ATTENTION && n < size)
+        n += (size_t)snprintf(out + n, size - n, ", %u heads", (unsigned)one->attr.attention.heads);
     static const char *const after[] = {" +act", " +geglu", " +residual"};
     const uint32_t has[] = {one->epilogue.act, one->epilogue.geglu, one->epilogue.residual};
     for (int i = 0; i < 3; i++)
@@ -323,6 +327,21 @@ static size_t text_of(const op_desc *one, char *out, size_t size)
 typedef struct {
     double microseconds, gflop, megabytes;
 } cost;
+
+static cost planned_row(const char *part, const op_desc *one, unsigned count, place *p)
+{
+    char text[512];
+    kernel *k = NULL;
+    text_of(one, text, sizeof text);
+    if (real->prepare(one, &k, &p->e) != KILN_OK) stop(text, p->e.message);
+    size_t all = bytes_of(&one->out);
+    for (uint32_t i = 0; i < one->n_in; i++)
+        if (one->in[i].dtype) all += one->in[i].weight ? k->packed_bytes[i] : bytes_of(&one->in[i]);
+    cost c = {0, (double)k->flops * 1e-9, (double)all * 1e-6};
+    printf("%s\t%u\t%s\t%s\t0\t%.6g\t%.6g\t0\t0\n", part, count, k->name, text, c.gflop, c.megabytes);
+    k->free(k);
+    return (cost){0, c.gflop * count, c.megabytes * count};
+}
 
 static cost row(const char *part, const op_desc *one, unsigned count, place *p)
 {
@@ -357,7 +376,7 @@ static cost row(const char *part, const op_desc *one, unsigned count, place *p)
     return (cost){c.microseconds * count, c.gflop * count, c.megabytes * count};
 }
 
-static void table(const char *part, const char *word, place *p)
+static void table(const char *part, const char *word, int plan, place *p)
 {
     cost sum = {0};
     unsigned n = 0;
@@ -365,7 +384,7 @@ static void table(const char *part, const char *word, place *p)
         char text[512];
         text_of(&seen.op[i], text, sizeof text);
         if (!strstr(text, word)) continue;
-        cost c = row(part, &seen.op[i], seen.count[i], p);
+        cost c = (plan ? planned_row : row)(part, &seen.op[i], seen.count[i], p);
         sum.microseconds += c.microseconds, sum.gflop += c.gflop, sum.megabytes += c.megabytes;
         n += seen.count[i];
     }
@@ -378,9 +397,10 @@ int main(int argc, char **argv)
     place p = {0};
     int64_t side = argc > 3 ? atoll(argv[3]) : 0;
     uint32_t type = argc > 4 ? dtype_from_name(argv[4]) : 0;
-    if (argc < 5 || argc > 7 || side < 64 || side % 64 || !type)
-        return fprintf(stderr,
-                       "usage: op_times PLUGINS MODEL SIDE f32|bf16|f16 [DEVICE [WORD]]; SIDE: a multiple of 64\n"),
+    if (argc < 5 || argc > 8 || (argc == 8 && strcmp(argv[7], "plan") != 0) || side < 64 || side % 64 || !type)
+        return fprintf(
+                   stderr,
+                   "usage: op_times PLUGINS MODEL SIDE f32|bf16|f16 [DEVICE [WORD [plan]]]; SIDE: a multiple of 64\n"),
                2;
     rig_ctx();
     runtime_free(rig_runtime);
@@ -401,10 +421,10 @@ int main(int argc, char **argv)
     const char *word = argc > 6 ? argv[6] : "";
     kiln_value *unet = open_model(set, KILN_FAMILY_DENOISER), *vae = open_model(set, KILN_FAMILY_AUTOENCODER);
     kiln_program *program = denoiser_program(unet, side);
-    table("unet", word, &p);
+    table("unet", word, argc > 7, &p);
     ops_api.program_free(program);
     program = decoder_program(vae, side);
-    table("decode", word, &p);
+    table("decode", word, argc > 7, &p);
     ops_api.program_free(program);
     if (p.stream) p.device->table->stream_free(p.device, p.stream);
     engine_host.unref(unet), engine_host.unref(vae);
