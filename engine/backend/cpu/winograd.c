@@ -204,19 +204,6 @@ static kiln_status pack(const kernel *k, uint32_t operand, const void *src, uint
     return st == KILN_OK ? st : error_set(e, st, "constants of type %s are not supported", dtype_name(dtype));
 }
 
-/* Where gemm is bf16, by a table of machines; squares of an image from which on this is faster, so that an image does
- * not depend on its batch. Measured over bf16's direct convolution, all of SD1.5's UNet and decoder, GFLOP/s:
- *     EPYC Zen 4, 2 threads    64x64 and larger 460-590, 402-450; 32x32 544-592, 349-462; 16x16 490-499, 464-479;
- *                              8x8 182-271, 376-453
- *     AMX                      never: bf16 has more than four times the rate of f32
- * Filters that lie as codes are widened for each tile, and were not measured. */
-static int64_t least_squares(const op_desc *op)
-{
-    enum { ZEN_SQUARES = 64 };
-    if (cpu_gemm_type(op->precision) == KILN_F32) return 0;
-    return cpu_level_get() == CPU_AMX || rows_are_coded(op, 1) ? INT64_MAX : ZEN_SQUARES;
-}
-
 int winograd_fits(const op_desc *op)
 {
     const conv2d_attr *t = &op->attr.conv2d;
@@ -225,7 +212,7 @@ int winograd_fits(const op_desc *op)
                t->pad[1] == 1 && t->pad[2] == 1 && t->pad[3] == 1;
     uint32_t type = type_of(&op->in[0]);
     return w[2] == 3 && w[3] == 3 && same && x[3] % 16 == 0 && w[0] >= 32 && (type == KILN_F32 || type == KILN_BF16) &&
-           (x[1] + 3) / 4 * ((x[2] + 3) / 4) >= least_squares(op);
+           cpu_gemm_type(op->precision) == KILN_F32;
 }
 
 static void keep_filters(cpu_kernel *c, winograd_plan *p)
