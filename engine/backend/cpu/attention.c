@@ -18,7 +18,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { STRIPS = 4 };
+enum { STRIPS = 8 };
 
 typedef struct {
     const cpu_kernel *c;
@@ -79,7 +79,7 @@ static void load_key_pairs(const attention_view *v, int64_t first, int64_t n, ui
         if (row < 0)
             memset(to, 0, words_of(v->p->D) * sizeof *to);
         else
-            words_of_row(to, place_of(d, v->a->in[ATTEND_K], row, v->kv * v->p->D), (size_t)v->p->D);
+            pairs_row(to, (const void *)place_of(d, v->a->in[ATTEND_K], row, v->kv * v->p->D), (size_t)v->p->D);
     }
 }
 
@@ -115,6 +115,38 @@ static void attend_strip_pairs(const attention_view *v, const buffers *b, int64_
         for (size_t i = 0; i < Dv; i++) v->c->k->mul(sums + i * width, factor, width);
     pairs_values(sums, weights, (const uint32_t *)(const void *)b->values, even / 2, Dv, width);
 }
+/* Is a strip one head's, whose rows of D numbers are whole words? */
+static int lies_as_words(const attention_strip *s, const attention_run *r, const operand_desc *d, int64_t D)
+{
+    return r->n == s->n && d->dtype == KILN_BF16 && D % 2 == 0 && d->ld % 2 == 0;
+}
+
+/* Queries are turned where they lie. 0: they do not lie so. */
+static int turn_queries(const attention_view *v, const attention_strip *s, float *to)
+{
+    const attention_plan *p = v->p;
+    const operand_desc *q = &v->c->op.in[ATTEND_Q];
+    attention_run r = attention_run_at(v, s, 0);
+    if (!p->pairs || !lies_as_words(s, &r, q, p->D)) return 0;
+    const void *from = place_of(q, v->a->in[ATTEND_Q], v->image * p->Tq + r.query, r.head * p->D);
+    v->c->k->transpose(to, (size_t)p->width, from, (size_t)q->ld / 2, (size_t)s->n, words_of(p->D));
+    return 1;
+}
+
+/* Results by[width] are turned to where they go. 0: they do not lie so. */
+static int turn_results(const attention_view *v, const buffers *b, const attention_strip *s, const float *sums,
+                        const float *by)
+{
+    const attention_plan *p = v->p;
+    const operand_desc *out = &v->c->op.out;
+    attention_run r = attention_run_at(v, s, 0);
+    if (!p->pairs || !lies_as_words(s, &r, out, p->Dv)) return 0;
+    void *to = (uint16_t *)v->a->out + (v->image * p->Tq + r.query) * out->ld + r.head * p->Dv;
+    pairs_results((uint32_t *)(void *)b->row, sums, by, (size_t)p->Dv, (size_t)p->width);
+    v->c->k->transpose(to, (size_t)out->ld / 2, b->row, (size_t)p->width, words_of(p->Dv), (size_t)s->n);
+    return 1;
+}
+
 static int has_pairs(const op_desc *op)
 {
     int half = 1;
@@ -134,6 +166,15 @@ static void attend_strip_pairs(const attention_view *v, const buffers *b, int64_
                                int64_t first, int64_t n)
 {
     (void)v, (void)b, (void)strip, (void)s, (void)first, (void)n;
+}
+static int turn_queries(const attention_view *v, const attention_strip *s, float *to)
+{
+    return (void)v, (void)s, (void)to, 0;
+}
+static int turn_results(const attention_view *v, const buffers *b, const attention_strip *s, const float *sums,
+                        const float *by)
+{
+    return (void)v, (void)b, (void)s, (void)sums, (void)by, 0;
 }
 static int has_pairs(const op_desc *op) { return (void)op, 0; }
 #endif
@@ -182,11 +223,25 @@ static void start_sums(const attention_view *v, const attention_strip *s, float 
     }
 }
 
+/* A run's queries as rows of `row` words or floats. */
+static void copy_queries(const attention_view *v, const attention_run *r, float *rows, size_t row)
+{
+    const attention_plan *p = v->p;
+    const operand_desc *q = &v->c->op.in[ATTEND_Q];
+    for (int64_t i = 0; i < r->n; i++) {
+        const char *from = place_of(q, v->a->in[ATTEND_Q], v->image * p->Tq + r->query + i, r->head * p->D);
+        float *to = rows + (size_t)(r->at + i) * row;
+        if (p->pairs)
+            words_of_row((uint32_t *)(void *)to, from, (size_t)p->D);
+        else
+            v->c->k->load(to, from, type_of(q), (size_t)p->D);
+    }
+}
+
 /* The block's queries, scaled, on their side; unused columns are 0. */
 static void load_queries(const attention_view *v, const buffers *b, const attention_strip *strips, int64_t n)
 {
     const attention_plan *p = v->p;
-    const operand_desc *q = &v->c->op.in[ATTEND_Q];
     size_t D = (size_t)p->D, width = (size_t)p->width;
     memset(b->q, 0, (size_t)p->strips * D * width * sizeof(float));
     memset(b->sums, 0, (size_t)p->strips * (size_t)p->Dv * width * sizeof(float));
@@ -194,17 +249,13 @@ static void load_queries(const attention_view *v, const buffers *b, const attent
     for (size_t i = 0; i < (size_t)p->strips * width; i++) b->max[i] = -INFINITY;
     for (int64_t s = 0; s < n; s++) {
         size_t row = p->pairs ? words_of(p->D) : D; /* words are moved as floats are */
-        for (attention_run r = attention_run_at(v, strips + s, 0); r.n; r = attention_run_at(v, strips + s, r.at + r.n))
-            for (int64_t i = 0; i < r.n; i++) {
-                const char *from = place_of(q, v->a->in[ATTEND_Q], v->image * p->Tq + r.query + i, r.head * p->D);
-                float *to = b->row + (size_t)(r.at + i) * row;
-                if (p->pairs)
-                    words_of_row((uint32_t *)(void *)to, from, D);
-                else
-                    v->c->k->load(to, from, type_of(q), D);
-            }
-        if (!p->pairs) v->c->k->affine(b->row, score_scale(v), 0, (size_t)strips[s].n * D);
-        v->c->k->transpose(b->q + (size_t)s * D * width, width, b->row, row, (size_t)strips[s].n, row);
+        if (!turn_queries(v, strips + s, b->q + (size_t)s * D * width)) {
+            for (attention_run r = attention_run_at(v, strips + s, 0); r.n;
+                 r = attention_run_at(v, strips + s, r.at + r.n))
+                copy_queries(v, &r, b->row, row);
+            if (!p->pairs) v->c->k->affine(b->row, score_scale(v), 0, (size_t)strips[s].n * D);
+            v->c->k->transpose(b->q + (size_t)s * D * width, width, b->row, row, (size_t)strips[s].n, row);
+        }
         start_sums(v, strips + s, b->max + (size_t)s * width, b->sum + (size_t)s * width);
     }
 }
@@ -221,25 +272,39 @@ static void store_lse(const attention_view *v, const attention_run *r, const flo
                                    : -INFINITY;
 }
 
-static void store_queries(const attention_view *v, const buffers *b, const attention_strip *strips, int64_t n)
+static void store_run(const attention_view *v, const attention_run *r, const float *rows)
 {
     const attention_plan *p = v->p;
     const operand_desc *out = &v->c->op.out;
-    size_t Dv = (size_t)p->Dv, width = (size_t)p->width;
-    for (int64_t s = 0; s < n; s++) {
-        const float *sum = b->sum + (size_t)s * width;
-        v->c->k->transpose(b->row, Dv, b->sums + (size_t)s * Dv * width, width, Dv, width);
-        for (attention_run r = attention_run_at(v, strips + s, 0); r.n;
-             r = attention_run_at(v, strips + s, r.at + r.n)) {
-            for (int64_t i = 0; i < r.n; i++) {
-                float total = sum[r.at + i], *sums = b->row + (size_t)(r.at + i) * Dv;
-                int64_t row = v->image * p->Tq + r.query + i;
-                v->c->k->affine(sums, total > 0 ? 1 / total : 0, 0, Dv);
-                v->c->k->store((char *)v->a->out + (size_t)(row * out->ld + r.head * p->Dv) * size_of(out->dtype),
-                               out->dtype, sums, Dv);
-            }
-            store_lse(v, &r, b->max + (size_t)s * width, sum);
-        }
+    for (int64_t i = 0; i < r->n; i++) {
+        int64_t row = v->image * p->Tq + r->query + i;
+        v->c->k->store((char *)v->a->out + (size_t)(row * out->ld + r->head * p->Dv) * size_of(out->dtype), out->dtype,
+                       rows + (size_t)(r->at + i) * (size_t)p->Dv, (size_t)p->Dv);
+    }
+}
+
+static void store_strip(const attention_view *v, const buffers *b, const attention_strip *s, float *sums,
+                        const float *sum)
+{
+    size_t Dv = (size_t)v->p->Dv, width = (size_t)v->p->width;
+    float part[ATTEND_STRIP];
+    for (size_t i = 0; i < width; i++) part[i] = sum[i] > 0 ? 1 / sum[i] : 0;
+    if (turn_results(v, b, s, sums, part)) return;
+    for (size_t i = 0; i < Dv; i++) v->c->k->mul(sums + i * width, part, width);
+    v->c->k->transpose(b->row, Dv, sums, width, Dv, width);
+    for (attention_run r = attention_run_at(v, s, 0); r.n; r = attention_run_at(v, s, r.at + r.n))
+        store_run(v, &r, b->row);
+}
+
+static void store_queries(const attention_view *v, const buffers *b, const attention_strip *strips, int64_t n)
+{
+    size_t Dv = (size_t)v->p->Dv, width = (size_t)v->p->width;
+    for (int64_t i = 0; i < n; i++) {
+        const attention_strip *s = strips + i;
+        const float *max = b->max + (size_t)i * width, *sum = b->sum + (size_t)i * width;
+        store_strip(v, b, s, b->sums + (size_t)i * Dv * width, sum);
+        for (attention_run r = attention_run_at(v, s, 0); r.n; r = attention_run_at(v, s, r.at + r.n))
+            store_lse(v, &r, max, sum);
     }
 }
 
@@ -317,9 +382,10 @@ static void measure(const op_desc *op, attention_plan *p)
     p->D = op->in[ATTEND_Q].shape.dim[2] / p->heads, p->Dv = op->in[ATTEND_V].shape.dim[2] / p->kv_heads;
     p->columns = p->group * p->Tq;
     p->width = p->columns < ATTEND_STRIP ? (int64_t)round_up((size_t)p->columns, 16) : ATTEND_STRIP;
-    /* More strips in a block spare widening K and V, fewer give every thread something to do. */
-    int64_t strips = p->width ? (p->columns + p->width - 1) / p->width : 0;
-    p->strips = strips >= 4 * STRIPS ? STRIPS : strips >= 4 ? strips / 4 : 1;
+    /* More strips in a block spare widening K and V, fewer give every thread something to do. No bit depends on it. */
+    int64_t strips = p->width ? (p->columns + p->width - 1) / p->width : 0, tasks = 4 * (int64_t)cpu_slots();
+    p->strips = p->images * p->kv_heads * strips / tasks;
+    p->strips = p->strips > STRIPS ? STRIPS : p->strips > 1 ? p->strips : 1;
     p->column_tiles = (strips + p->strips - 1) / p->strips;
     p->slot_floats = slot_size(p);
 }

@@ -20,7 +20,11 @@ void pairs_scores(float *s, const uint32_t *q, const uint32_t *k, size_t keys, s
 int pairs_softmax(uint32_t *p, const float *s, size_t keys, size_t width, float *base, float *sum, float *factor);
 /* sums += p v */
 void pairs_values(float *sums, const uint32_t *p, const uint32_t *v, size_t pairs, size_t channels, size_t width);
+/* to[channel / 2][width] = words of sums by[width], of an even number of channels; subnormal numbers become 0. */
+void pairs_results(uint32_t *to, const float *sums, const float *by, size_t channels, size_t width);
 /* Words of two rows of n numbers. */
 void pairs_of_rows(uint32_t *to, const uint16_t *low, const uint16_t *high, size_t n);
+/* Words of one row of n numbers; an odd one is filled up with 0. */
+void pairs_row(uint32_t *to, const uint16_t *from, size_t n);
 
 #endif

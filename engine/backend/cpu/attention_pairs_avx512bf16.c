@@ -170,13 +170,45 @@ int pairs_softmax(uint32_t *p, const float *s, size_t keys, size_t width, float 
 
 /* ---- words ---- */
 
+/* 32 numbers at a time; of fewer, the others are 0 and not stored. */
+INLINE void pairs_of_some(uint32_t *to, const uint16_t *low, const uint16_t *high, __mmask32 some, __mmask16 first,
+                          __mmask16 second)
+{
+    const __m512i one = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39, 7, 38, 6, 37,
+                                         5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
+    const __m512i two = _mm512_add_epi16(one, _mm512_set1_epi16(16));
+    __m512i a = _mm512_maskz_loadu_epi16(some, low), b = _mm512_maskz_loadu_epi16(some, high);
+    _mm512_mask_storeu_epi32(to, first, _mm512_permutex2var_epi16(a, one, b));
+    if (second) _mm512_mask_storeu_epi32(to + LANES, second, _mm512_permutex2var_epi16(a, two, b));
+}
+
 void pairs_of_rows(uint32_t *to, const uint16_t *low, const uint16_t *high, size_t n)
 {
-    for (size_t i = 0; i < n; i += LANES) {
-        size_t left = n - i < LANES ? n - i : LANES;
-        __mmask16 some = (__mmask16)((1u << left) - 1);
-        __m512i a = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(some, low + i)),
-                b = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(some, high + i));
-        _mm512_mask_storeu_epi32(to + i, some, _mm512_or_si512(a, _mm512_slli_epi32(b, 16)));
+    size_t i = 0;
+    for (; i + 2 * LANES <= n; i += 2 * LANES)
+        pairs_of_some(to + i, low + i, high + i, UINT32_MAX, UINT16_MAX, UINT16_MAX);
+    if (i == n) return;
+    __mmask32 some = (1u << (n - i)) - 1;
+    pairs_of_some(to + i, low + i, high + i, some, (__mmask16)some, (__mmask16)(some >> LANES));
+}
+
+void pairs_row(uint32_t *to, const uint16_t *from, size_t n)
+{
+    size_t i = 0;
+    for (; i + 2 * LANES <= n; i += 2 * LANES) _mm512_storeu_si512(to + i / 2, _mm512_loadu_si512(from + i));
+    if (i == n) return;
+    __m512i row = _mm512_maskz_loadu_epi16((1u << (n - i)) - 1, from + i);
+    _mm512_mask_storeu_epi32(to + i / 2, (__mmask16)((1u << (n - i + 1) / 2) - 1), row);
+}
+
+void pairs_results(uint32_t *to, const float *sums, const float *by, size_t channels, size_t width)
+{
+    for (size_t c = 0; c < width; c += LANES) {
+        __m512 part = _mm512_loadu_ps(by + c);
+        for (size_t i = 0; i < channels; i += 2) {
+            __m512 a = _mm512_mul_ps(part, _mm512_loadu_ps(sums + i * width + c)),
+                   b = _mm512_mul_ps(part, _mm512_loadu_ps(sums + (i + 1) * width + c));
+            _mm512_storeu_si512(to + i / 2 * width + c, pairs_of(a, b));
+        }
     }
 }

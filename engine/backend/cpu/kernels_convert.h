@@ -114,6 +114,10 @@ INLINE void narrow_f16(uint16_t *to, vf x)
 
 /* ---- rows ---- */
 
+#if LANES == 16
+INLINE __mmask16 low_lanes(size_t n) { return (__mmask16)((1u << n) - 1); } /* of fewer than 16 */
+#endif
+
 enum { AHEAD = 4096 }; /* bytes */
 
 static void load_f32(float *dst, const float *p, size_t n)
@@ -133,7 +137,15 @@ static void load_bf16(float *dst, const uint16_t *p, size_t n)
         put(dst + i, widen(p + i)), put(dst + i + LANES, widen(p + i + LANES));
     }
     for (; i + LANES <= n; i += LANES) put(dst + i, widen(p + i));
+#if LANES == 16
+    if (i < n) {
+        const __mmask16 some = low_lanes(n - i);
+        __m512i wide = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(some, p + i));
+        _mm512_mask_storeu_epi32(dst + i, some, _mm512_slli_epi32(wide, 16));
+    }
+#else
     for (; i < n; i++) dst[i] = bf16_to_f32(p[i]);
+#endif
 }
 static void load_f16(float *dst, const uint16_t *p, size_t n)
 {
@@ -167,7 +179,14 @@ static void store_bf16(uint16_t *p, const float *src, size_t n)
         vh h = narrow(get(src + i));
         memcpy(p + i, &h, sizeof h);
     }
+#if LANES == 16
+    if (i < n) {
+        const __mmask16 some = low_lanes(n - i);
+        _mm256_mask_storeu_epi16(p + i, some, narrowed((vf)_mm512_maskz_loadu_ps(some, src + i)));
+    }
+#else
     for (; i < n; i++) p[i] = bf16_from_f32(src[i]);
+#endif
 }
 static void store_f16(uint16_t *p, const float *src, size_t n)
 {
