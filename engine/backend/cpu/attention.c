@@ -243,12 +243,12 @@ static void load_queries(const attention_view *v, const buffers *b, const attent
 {
     const attention_plan *p = v->p;
     size_t D = (size_t)p->D, width = (size_t)p->width;
-    memset(b->q, 0, (size_t)p->strips * D * width * sizeof(float));
     memset(b->sums, 0, (size_t)p->strips * (size_t)p->Dv * width * sizeof(float));
     memset(b->sum, 0, (size_t)p->strips * width * sizeof(float));
     for (size_t i = 0; i < (size_t)p->strips * width; i++) b->max[i] = -INFINITY;
     for (int64_t s = 0; s < n; s++) {
         size_t row = p->pairs ? words_of(p->D) : D; /* words are moved as floats are */
+        if (strips[s].n < p->width) memset(b->q + (size_t)s * D * width, 0, D * width * sizeof(float));
         if (!turn_queries(v, strips + s, b->q + (size_t)s * D * width)) {
             for (attention_run r = attention_run_at(v, strips + s, 0); r.n;
                  r = attention_run_at(v, strips + s, r.at + r.n))
