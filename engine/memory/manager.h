@@ -10,9 +10,10 @@
  *         +------- prefetch ---> prefetch_batches (prefetch.h)                   what was sent before its program began
  *
  * Locks. `lock` guards the table and its weights, passes, order, the numbers of prefetch, bytes, peak, host_bytes,
- * generation and traffic.evicted. All other members belong to the thread that runs a pass, which the caller of
- * residency.h sees to (one pass at a time). The device is never called with the lock held, and of the budget only what
- * reads: taking memory may call residency_give_up, which takes the lock.
+ * generation, traffic.evicted, running and block_user, which freeing a pass looks at. All other members belong to the
+ * thread that runs a pass, which the caller of residency.h sees to (one pass at a time). The device is never called
+ * with the lock held, and of the budget only what reads: taking memory may call residency_give_up, which takes the
+ * lock.
  */
 #ifndef KILN_MEMORY_MANAGER_H
 #define KILN_MEMORY_MANAGER_H

@@ -65,8 +65,8 @@ void residency_pass_free(residency_pass *p)
 {
     if (!p) return;
     residency *r = p->r;
-    assert(r->running != p);
     pthread_mutex_lock(&r->lock);
+    assert(r->running != p);
     while (p->guards) pthread_cond_wait(&r->prefetch.unguarded, &r->lock);
     for (residency_pass **at = &r->passes; *at; at = &(*at)->next)
         if (*at == p) {
@@ -89,6 +89,13 @@ void residency_pass_free(residency_pass *p)
 
 /* ---- memory to run in ---- */
 
+static void use_block(residency *r, const residency_pass *p)
+{
+    pthread_mutex_lock(&r->lock);
+    r->block_user = p;
+    pthread_mutex_unlock(&r->lock);
+}
+
 /* A block of exactly `bytes` where memory is short, else one that is large enough. */
 static kiln_status fit_block(residency *r, memory_kind kind, size_t bytes, int exact, error *e)
 {
@@ -99,7 +106,7 @@ static kiln_status fit_block(residency *r, memory_kind kind, size_t bytes, int e
     manager_release(r, kind, *have, *block);
     *block = NULL, *have = 0;
     manager_new_generation(r);
-    if (activations) r->block_user = NULL;
+    if (activations) use_block(r, NULL);
     if (!bytes) return KILN_OK;
     void *data = NULL;
     const char *what = activations ? "activations and working memory" : "the slots of streamed weights";
@@ -219,7 +226,9 @@ kiln_status residency_begin(residency_pass *p, residency_workspace *space, error
         unpin_all(p);
         return error_set(e, status, "%s", why.message);
     }
+    pthread_mutex_lock(&r->lock);
     r->running = p;
+    pthread_mutex_unlock(&r->lock);
     int steady = is_steady(p);
     prefetch_begin(p);
     size_t arena = manager_round(r, p->d.arena), scratch = manager_round(r, p->d.scratch);
@@ -232,8 +241,8 @@ kiln_status residency_begin(residency_pass *p, residency_workspace *space, error
                                    .kept = r->block_user == p,
                                    .steady = steady,
                                    .checkpoints = p->n_check > 0};
-    pthread_mutex_unlock(&r->lock);
     r->block_user = NULL;
+    pthread_mutex_unlock(&r->lock);
     return KILN_OK;
 }
 
@@ -249,8 +258,10 @@ void residency_end(residency_pass *p, int failed)
         sound &= r->call->sync(r->device, r->compute, NULL) == KILN_OK;
     }
     if (sound) prefetch_seen(r, failed ? r->prefetch.recorded : r->prefetch.waited);
+    pthread_mutex_lock(&r->lock);
     r->running = NULL;
     r->block_user = failed ? NULL : p;
+    pthread_mutex_unlock(&r->lock);
     p->skip = NULL;
     if (!sound) fail_copies(p);
     unpin_all(p);
