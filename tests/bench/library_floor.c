@@ -7,6 +7,9 @@
  * library's own layout, packed before; the best of direct and Winograd in f32. What stands behind a product (act,
  * geglu, residual) is not made. A convolution of even sizes that halves its picture has a stride of 2; padding is half
  * of a kernel's side.
+ *
+ * It compiles against oneDNN 3 too, to see what that would bring: pip's onednn-devel-cpu-gomp and onednn-cpu-gomp have
+ * headers and a library.
  */
 #include <dnnl.h>
 #include <stdio.h>
@@ -36,12 +39,61 @@ static int sizes(const char *text, long long *dim)
     return n;
 }
 
-/* The version of the library whose calls onednn.c is written for, too. */
-#if DNNL_VERSION_MAJOR == 2
 static dnnl_engine_t engine;
 static dnnl_stream_t stream;
 
-static dnnl_memory_t room(const dnnl_memory_desc_t *d)
+/* What differs between the library's versions: onednn.c is written for 2, of 3 we ask what it would bring. */
+#if DNNL_VERSION_MAJOR == 2
+typedef const dnnl_memory_desc_t *description;
+
+static int describe(dnnl_memory_desc_t *d, int rank, const dnnl_dims_t dim, dnnl_data_type_t type,
+                    dnnl_format_tag_t tag)
+{
+    return dnnl_memory_desc_init_by_tag(d, rank, dim, type, tag) == dnnl_success;
+}
+static void forget(dnnl_memory_desc_t *d) { (void)d; }
+static dnnl_status_t product_of(dnnl_primitive_desc_t *to, dnnl_memory_desc_t *a, dnnl_memory_desc_t *b,
+                                dnnl_memory_desc_t *c)
+{
+    dnnl_matmul_desc_t d;
+    dnnl_status_t status = dnnl_matmul_desc_init(&d, a, b, NULL, c);
+    return status == dnnl_success ? dnnl_primitive_desc_create(to, &d, NULL, engine, NULL) : status;
+}
+static dnnl_status_t convolution_of(dnnl_primitive_desc_t *to, dnnl_alg_kind_t way, dnnl_memory_desc_t *a,
+                                    dnnl_memory_desc_t *b, dnnl_memory_desc_t *c, const dnnl_dims_t stride,
+                                    const dnnl_dims_t before, const dnnl_dims_t after)
+{
+    const dnnl_dims_t dilate = {0, 0};
+    dnnl_convolution_desc_t d;
+    dnnl_status_t status = dnnl_dilated_convolution_forward_desc_init(&d, dnnl_forward_inference, way, a, b, NULL, c,
+                                                                      stride, dilate, before, after);
+    return status == dnnl_success ? dnnl_primitive_desc_create(to, &d, NULL, engine, NULL) : status;
+}
+#else
+typedef const_dnnl_memory_desc_t description;
+
+static int describe(dnnl_memory_desc_t *d, int rank, const dnnl_dims_t dim, dnnl_data_type_t type,
+                    dnnl_format_tag_t tag)
+{
+    return dnnl_memory_desc_create_with_tag(d, rank, dim, type, tag) == dnnl_success;
+}
+static void forget(dnnl_memory_desc_t *d) { dnnl_memory_desc_destroy(*d); }
+static dnnl_status_t product_of(dnnl_primitive_desc_t *to, dnnl_memory_desc_t *a, dnnl_memory_desc_t *b,
+                                dnnl_memory_desc_t *c)
+{
+    return dnnl_matmul_primitive_desc_create(to, engine, *a, *b, NULL, *c, NULL);
+}
+static dnnl_status_t convolution_of(dnnl_primitive_desc_t *to, dnnl_alg_kind_t way, dnnl_memory_desc_t *a,
+                                    dnnl_memory_desc_t *b, dnnl_memory_desc_t *c, const dnnl_dims_t stride,
+                                    const dnnl_dims_t before, const dnnl_dims_t after)
+{
+    const dnnl_dims_t dilate = {0, 0};
+    return dnnl_convolution_forward_primitive_desc_create(to, engine, dnnl_forward_inference, way, *a, *b, NULL, *c,
+                                                          stride, dilate, before, after, NULL);
+}
+#endif
+
+static dnnl_memory_t room(description d)
 {
     dnnl_memory_t m = NULL;
     void *data = NULL;
@@ -79,16 +131,16 @@ static double fastest(dnnl_primitive_desc_t desc)
 static double linear(const long long *x, int rank, const long long *w, dnnl_data_type_t type)
 {
     dnnl_dims_t a = {1, x[rank - 1]}, b = {w[1], w[0]}, c = {1, w[0]};
-    dnnl_memory_desc_t da, db, dc;
-    dnnl_matmul_desc_t d;
+    dnnl_memory_desc_t d[3];
     dnnl_primitive_desc_t desc;
     for (int i = 0; i + 1 < rank; i++) a[0] *= x[i];
     c[0] = a[0];
-    dnnl_memory_desc_init_by_tag(&da, 2, a, type, dnnl_ab);
-    dnnl_memory_desc_init_by_tag(&db, 2, b, type, dnnl_format_tag_any);
-    dnnl_memory_desc_init_by_tag(&dc, 2, c, type, dnnl_ab);
-    dnnl_matmul_desc_init(&d, &da, &db, NULL, &dc);
-    return dnnl_primitive_desc_create(&desc, &d, NULL, engine, NULL) == dnnl_success ? fastest(desc) : 0;
+    if (!describe(&d[0], 2, a, type, dnnl_ab) || !describe(&d[1], 2, b, type, dnnl_format_tag_any) ||
+        !describe(&d[2], 2, c, type, dnnl_ab))
+        exit(1);
+    double seconds = product_of(&desc, &d[0], &d[1], &d[2]) == dnnl_success ? fastest(desc) : 0;
+    for (int i = 0; i < 3; i++) forget(&d[i]);
+    return seconds;
 }
 
 static double convolution(const long long *x, const long long *w, const long long *y, dnnl_alg_kind_t way,
@@ -96,19 +148,19 @@ static double convolution(const long long *x, const long long *w, const long lon
 {
     int winograd = way == dnnl_convolution_winograd; /* blocked, as it likes */
     dnnl_dims_t a = {x[0], x[3], x[1], x[2]}, b = {w[0], w[1], w[2], w[3]}, c = {y[0], y[3], y[1], y[2]};
-    dnnl_dims_t stride = {y[1] * 2 == x[1] ? 2 : 1, y[2] * 2 == x[2] ? 2 : 1}, dilate = {0, 0};
+    dnnl_dims_t stride = {y[1] * 2 == x[1] ? 2 : 1, y[2] * 2 == x[2] ? 2 : 1};
     dnnl_dims_t before = {w[2] / 2, w[3] / 2}, after;
-    dnnl_memory_desc_t da, db, dc;
-    dnnl_convolution_desc_t d;
+    dnnl_format_tag_t tag = winograd ? dnnl_format_tag_any : dnnl_nhwc;
+    dnnl_memory_desc_t d[3];
     dnnl_primitive_desc_t desc;
     for (int i = 0; i < 2; i++) after[i] = (y[1 + i] - 1) * stride[i] + w[2 + i] - x[1 + i] - before[i];
-    dnnl_memory_desc_init_by_tag(&da, 4, a, type, winograd ? dnnl_format_tag_any : dnnl_nhwc);
-    dnnl_memory_desc_init_by_tag(&db, 4, b, type, dnnl_format_tag_any);
-    dnnl_memory_desc_init_by_tag(&dc, 4, c, type, winograd ? dnnl_format_tag_any : dnnl_nhwc);
-    if (dnnl_dilated_convolution_forward_desc_init(&d, dnnl_forward_inference, way, &da, &db, NULL, &dc, stride, dilate,
-                                                   before, after) != dnnl_success)
-        return 0;
-    return dnnl_primitive_desc_create(&desc, &d, NULL, engine, NULL) == dnnl_success ? fastest(desc) : 0;
+    if (!describe(&d[0], 4, a, type, tag) || !describe(&d[1], 4, b, type, dnnl_format_tag_any) ||
+        !describe(&d[2], 4, c, type, tag))
+        exit(1);
+    dnnl_status_t status = convolution_of(&desc, way, &d[0], &d[1], &d[2], stride, before, after);
+    double seconds = status == dnnl_success ? fastest(desc) : 0;
+    for (int i = 0; i < 3; i++) forget(&d[i]);
+    return seconds;
 }
 
 static double layer(const char *line, int half)
@@ -141,6 +193,3 @@ int main(int argc, char **argv)
     }
     return 0;
 }
-#else
-int main(void) { return fprintf(stderr, "library_floor: written for oneDNN 2\n"), 3; }
-#endif
