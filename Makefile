@@ -60,7 +60,7 @@ ENGINE_LIBS := -lyaml -ljansson -lpng -lturbojpeg -lwebp -lz -lsqlite3 -lxxhash 
 # ---- engine --------------------------------------------------------------------------------------
 engine_src := $(filter-out engine/cli/main.c engine/backend/cuda/%,$(wildcard engine/*/*.c engine/*/*/*.c))
 ifneq ($(ARCH),x86_64)
-engine_src := $(filter-out %_avx2.c %_avx512.c %_avx512bf16.c %_avx512vnni.c,$(engine_src))
+engine_src := $(filter-out %_avx2.c %_avx512.c %_avx512bf16.c %_avx512vnni.c %_avxvnni.c %_amx.c,$(engine_src))
 endif
 engine_edge := $(wildcard engine/backend/cpu/*.cpp)
 engine_obj := $(engine_src:%.c=$(B)/%.o) $(engine_edge:%.cpp=$(B)/%.o)
@@ -70,6 +70,8 @@ $(B)/%_avx2.o: isa := -mavx2 -mfma -mf16c
 $(B)/%_avx512.o: isa := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx2 -mfma -mf16c -mprefer-vector-width=512
 $(B)/%_avx512bf16.o: isa := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512bf16 -mavx2 -mfma -mf16c -mprefer-vector-width=512
 $(B)/%_avx512vnni.o: isa := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c -mprefer-vector-width=512
+$(B)/%_avxvnni.o: isa := -mavxvnni -mavx2 -mfma -mf16c
+$(B)/%_amx.o: isa := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512bf16 -mavx2 -mfma -mf16c -mprefer-vector-width=512
 optimised_kernel := $(if $(filter 1,$(DEBUG)),,-O3 -fno-math-errno -fno-trapping-math)
 ifeq ($(COVERAGE),1)
 optimised_kernel := -fprofile-update=single -fno-math-errno -fno-trapping-math -Dalways_inline=unused
@@ -241,6 +243,19 @@ $(B)/tests/cuda_emu/test_cuda_shim: $(B)/emu/tests/cuda_emu/shim_kernels.cu.o
 $(B)/tests/cuda_emu/test_cuda_wgmma: $(B)/emu/tests/cuda_emu/warpgroup_kernels.cu.o
 $(B)/tests/cuda_emu/%.o: CFLAGS_ALL += -DKILN_CUDA_EMU -DFAKE_LIBRARIES='"$(abspath $(B)/emu)"' -Itests/cuda_emu -Itests/cuda_emu/fake
 test_libs_cuda_emu := -lstdc++
+
+# Kernels for AMX once more, over tests/amx' model of its instructions, in place of the engine's; the engine's own with the model beside them.
+amx_src := $(filter %_amx.c,$(engine_src))
+amx_obj := $(amx_src:%.c=$(B)/amx/%.o)
+$(B)/amx/%.o: kernel_opt := $(optimised_kernel)
+$(B)/amx/%.o: %.c
+	@mkdir -p $(@D)
+	$(if $(Q),@echo "  CC  $< (emulation)")
+	$(Q)$(CC) $(CFLAGS_ALL) $(kernel_opt) $(isa) -DKILN_AMX_MODEL -Itests/amx $(ENGINE_INC) -MMD -MP -c $< -o $@
+$(patsubst %.c,$(B)/%,$(wildcard tests/amx/test_*.c)): $(amx_obj)
+$(B)/tests/amx/%.o: CFLAGS_ALL += -Itests/amx
+$(B)/tests/amx/amx_model.o: CFLAGS_ALL += -O3 -fno-math-errno -fno-trapping-math $(if $(filter x86_64,$(ARCH)),-mavx2 -mfma)
+$(B)/tests/backend/test_amx_instructions: $(B)/tests/amx/amx_model.o
 
 test_shared := $(wildcard tests/shared/*.c)
 

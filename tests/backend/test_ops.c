@@ -19,6 +19,7 @@
 #include "ops_run.h"
 #include "test_ops_table.h"
 
+#include "backend/cpu/amx.h"
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/int8_kernels.h"
 #include "base/memory_alloc.h"
@@ -30,9 +31,6 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-#if defined __x86_64__
-#include <cpuid.h>
-#endif
 
 enum { N_CASES = sizeof cases / sizeof cases[0], VARIANTS = 5 };
 static const struct {
@@ -138,9 +136,7 @@ static int machine_has(const char *feature)
     if (strcmp(feature, "avx2") == 0) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     if (strcmp(feature, "avx512") == 0) return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw");
     if (strcmp(feature, "avx512bf16") == 0) return __builtin_cpu_supports("avx512bf16");
-    unsigned a, b, c, d;
-    if (strcmp(feature, "amx") == 0)
-        return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & bit_AMX_BF16) && (d & bit_AMX_TILE);
+    if (strcmp(feature, "amx") == 0) return (amx_found() & AMX_BF16) != 0;
 #endif
     return strcmp(feature, "none") == 0;
 }

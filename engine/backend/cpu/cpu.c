@@ -8,6 +8,7 @@
  * So bf16 GEMMs are used where AMX is, or where the maker is not Intel (Zen 4 and later run a bf16 dot
  * product at the rate of an f32 one); elsewhere bf16 is storage, widened in cache, and arithmetic is f32.
  */
+#include "backend/cpu/amx.h"
 #include "backend/cpu/int8_kernels.h"
 #include "backend/cpu/onednn.h"
 #include "backend/cpu/row_forms.h"
@@ -59,8 +60,7 @@ static void detect(void)
         machine.level = CPU_AVX512;
     if (machine.level == CPU_AVX512 && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 5 & 1))
         machine.level = CPU_AVX512_BF16;
-    if (machine.level == CPU_AVX512_BF16 && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d >> 22 & 1) && (d >> 24 & 1))
-        machine.level = CPU_AMX;
+    if (machine.level == CPU_AVX512_BF16 && (amx_found() & AMX_BF16)) machine.level = CPU_AMX;
     machine.vnni = machine.level >= CPU_AVX512 && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (c >> 11 & 1);
     int intel = maker == signature_INTEL_ebx;
     machine.fast_bf16 = machine.level == CPU_AMX || (machine.level == CPU_AVX512_BF16 && !intel);
