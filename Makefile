@@ -252,7 +252,7 @@ $(B)/amx/%.o: %.c
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  CC  $< (emulation)")
 	$(Q)$(CC) $(CFLAGS_ALL) $(kernel_opt) $(isa) -DKILN_AMX_MODEL -Itests/amx $(ENGINE_INC) -MMD -MP -c $< -o $@
-$(patsubst %.c,$(B)/%,$(wildcard tests/amx/test_*.c)): $(amx_obj)
+$(patsubst %.c,$(B)/%,$(wildcard tests/amx/test_*.c)): $(amx_obj) $(addprefix $(B)/tests/backend/,int8_cases.o ops_level.o ops_run.o)
 $(B)/tests/amx/%.o: CFLAGS_ALL += -Itests/amx
 $(B)/tests/amx/amx_model.o: CFLAGS_ALL += -O3 -fno-math-errno -fno-trapping-math $(if $(filter x86_64,$(ARCH)),-mavx2 -mfma)
 $(B)/tests/backend/test_amx_instructions: $(B)/tests/amx/amx_model.o

@@ -6,11 +6,11 @@
  * order may change.
  */
 #include "harness.h"
+#include "int8_cases.h"
 
 #include "amx/amx_model.h"
 #include "backend/cpu/amx.h"
 #include "backend/cpu/amx_tiles.h"
-#include "backend/cpu/int8_kernels.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -316,10 +316,28 @@ static void test_threads(void)
     CHECK(memcmp(from, other, sizeof from) == 0);
 }
 
+/* ---- kernels as they are in the engine ---- */
+
+static int without_vectors(void)
+{
+    if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512bf16")) return 0;
+    test_skip("this processor has no AVX-512 with bf16, which AMX's kernels use beside the tiles");
+    return 1;
+}
+
+static void test_kernels_of_bytes(void)
+{
+    if (!without_vectors()) int8_check_bits(&int8_kernels_amx);
+}
+
 int main(int argc, char **argv)
 {
-    static const test_case tests[] = {CASE(test_shapes_loads_and_stores), CASE(test_products_of_bytes),
-                                      CASE(test_products_of_pairs), CASE(test_subnormals), CASE(test_threads)};
+    static const test_case tests[] = {CASE(test_shapes_loads_and_stores),
+                                      CASE(test_products_of_bytes),
+                                      CASE(test_products_of_pairs),
+                                      CASE(test_subnormals),
+                                      CASE(test_threads),
+                                      CASE(test_kernels_of_bytes)};
     begin();
     return test_main(argc, argv, tests, sizeof tests / sizeof tests[0]);
 }

@@ -8,6 +8,7 @@
 #include "harness.h"
 #include "int8_cases.h"
 
+#include "backend/cpu/amx.h"
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/int8_kernels.h"
 #include "base/memory_alloc.h"
@@ -27,6 +28,7 @@ static size_t fast_kernels(const int8_kernels *k[3])
     size_t n = 0;
 #if defined __x86_64__
     if (__builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw")) k[n++] = &int8_kernels_avx512vnni;
+    if ((amx_found() & AMX_INT8) && __builtin_cpu_supports("avx512bf16")) k[n++] = &int8_kernels_amx;
 #endif
     return n;
 }

@@ -32,7 +32,8 @@ enum { LARGE_BYTES = 32 << 20 };
 
 static struct {
     cpu_level level;
-    int fast_bf16, lowered, vnni, int8_blocks;
+    int fast_bf16, lowered, int8_blocks;
+    int vnni, avx_vnni, amx_int8; /* what there is of byte products */
     unsigned slots;
     int64_t large;    /* bytes of a result that is stored past the caches */
     char refused[48]; /* KILN_CPU_BLOCKS, where it is neither */
@@ -60,8 +61,11 @@ static void detect(void)
         machine.level = CPU_AVX512;
     if (machine.level == CPU_AVX512 && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 5 & 1))
         machine.level = CPU_AVX512_BF16;
-    if (machine.level == CPU_AVX512_BF16 && (amx_found() & AMX_BF16)) machine.level = CPU_AMX;
-    machine.vnni = machine.level >= CPU_AVX512 && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (c >> 11 & 1);
+    unsigned tiles = machine.level == CPU_AVX512_BF16 ? amx_found() : 0;
+    if (tiles & AMX_BF16) machine.level = CPU_AMX;
+    machine.amx_int8 = (tiles & AMX_INT8) != 0;
+    machine.vnni = __get_cpuid_count(7, 0, &a, &b, &c, &d) && (c >> 11 & 1);
+    machine.avx_vnni = __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 4 & 1);
     int intel = maker == signature_INTEL_ebx;
     machine.fast_bf16 = machine.level == CPU_AMX || (machine.level == CPU_AVX512_BF16 && !intel);
 }
@@ -95,8 +99,10 @@ static void choose(const char *level, const char *gemms)
 /* Byte products are twice as fast as those of bf16 and more, but for AMX's. */
 static void choose_blocks(const char *blocks)
 {
+    machine.amx_int8 = machine.amx_int8 && machine.level >= CPU_AMX;
     machine.vnni = machine.vnni && machine.level >= CPU_AVX512;
-    machine.int8_blocks = machine.vnni && machine.level < CPU_AMX;
+    machine.avx_vnni = machine.avx_vnni && machine.level >= CPU_AVX2;
+    machine.int8_blocks = (machine.vnni || machine.avx_vnni) && machine.level < CPU_AMX;
     if (!blocks) return;
     machine.int8_blocks = strcmp(blocks, "int8") == 0;
     if (!machine.int8_blocks && strcmp(blocks, "widened") != 0)
@@ -129,10 +135,14 @@ unsigned cpu_slots(void)
     cpu_level_get();
     return machine.slots;
 }
-int cpu_has_vnni(void)
+const int8_kernels *cpu_int8_kernels(void)
 {
     cpu_level_get();
-    return machine.vnni;
+#if defined __x86_64__
+    if (machine.amx_int8) return &int8_kernels_amx;
+    if (machine.vnni) return &int8_kernels_avx512vnni;
+#endif
+    return &int8_kernels_plain;
 }
 int cpu_int8_blocks(void)
 {

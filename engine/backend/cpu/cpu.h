@@ -25,10 +25,9 @@ const cpu_kernels *cpu_kernels_for(const op_desc *);
 /* The type in which GEMMs are computed under `precision`. KILN_F32 also for bf16 storage, where bf16 dot
  * products are the slower ones; see cpu.c. */
 uint32_t cpu_gemm_type(uint32_t precision);
-/* Under bf16: weights that are stored by blocks in products of integers (int8_product.h)? cpu_has_vnni: byte products
- * of 512 bits. */
+/* Under bf16: weights that are stored by blocks in products of integers (int8_product.h)? And by which kernels. */
 int cpu_int8_blocks(void);
-int cpu_has_vnni(void);
+const struct int8_kernels *cpu_int8_kernels(void);
 /* Attention of bf16 by products of pairs (attention_pairs.h)? Where gemm is bf16, but for AMX, whose processors are
  * slower by them than by f32. */
 int cpu_attention_pairs(void);

@@ -73,7 +73,7 @@ typedef struct {
     size_t bytes; /* 0: nothing */
 } int8_ahead;
 
-typedef struct {
+typedef struct int8_kernels {
     const char *name, *linear, *transposed; /* of the kernels, and of ops that are made of them */
     size_t rows, part_bytes;                /* side by side, and what a part of those takes */
     /* n numbers, whole parts, to one of the rows of `parts`' first and what follows it. A part that is not finite gets
@@ -95,7 +95,7 @@ typedef struct {
                      float *c, size_t ldc, int accumulate, const int8_ahead *next);
 } int8_kernels;
 
-extern const int8_kernels int8_kernels_plain, int8_kernels_avx512vnni;
+extern const int8_kernels int8_kernels_plain, int8_kernels_avx512vnni, int8_kernels_amx;
 
 static inline void *int8_parts_at(const int8_kernels *k, void *parts, size_t i)
 {

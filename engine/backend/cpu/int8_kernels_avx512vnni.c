@@ -13,18 +13,6 @@ INLINE __m512i four(const int8_t *a)
     memcpy(&v, a, sizeof v);
     return _mm512_set1_epi32(v);
 }
-/* Bytes [first, last) of some rows for each part. */
-typedef struct {
-    const uint8_t *const *row;
-    size_t rows, first, last;
-    size_t stride;
-} lines;
-INLINE void fetch(const lines *l, size_t part)
-{
-    for (size_t r = part * l->rows; r < (part + 1) * l->rows && r < 2 * INT8_STRIP; r++)
-        for (size_t i = l->first; i < l->last; i += 64) _mm_prefetch((const char *)l->row[r] + i, _MM_HINT_T1);
-}
-
 /* acc = sums of bytes of one part, or of piece i of it. */
 INLINE void add_bytes(const int rows, const int i, const int pieces, __m512i acc[INT8_ROWS][2], const int8_strip *w,
                       size_t p, const int8_part *a)

@@ -39,14 +39,6 @@ typedef struct {
     int64_t n, group, base;          /* columns with a geglu's gates; where the group's rows of w begin */
 } task;
 
-const int8_kernels *int8_kernels_here(void)
-{
-#if defined __x86_64__
-    if (cpu_level_get() >= CPU_AVX512 && cpu_has_vnni()) return &int8_kernels_avx512vnni;
-#endif
-    return &int8_kernels_plain;
-}
-
 /* Of the weight; NULL: it is in none. Of int8, rows of whole pieces that have one scale each. */
 static const int8_form *form_of(const op_desc *op)
 {
@@ -304,7 +296,7 @@ kiln_status int8_product_prepare(cpu_kernel *c, error *e)
     int8_plan *p = mem_calloc(1, sizeof *p);
     if (!p) return error_set(e, KILN_ERR_NOMEM, "out of memory for a kernel");
     c->plan = p, c->plan_free = mem_free, c->body = run;
-    *p = (int8_plan){.kernels = int8_kernels_here(),
+    *p = (int8_plan){.kernels = cpu_int8_kernels(),
                      .form = form_of(op),
                      .b = rows_form(op, 1),
                      .groups = grouped ? w[0] : 1,

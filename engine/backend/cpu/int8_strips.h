@@ -529,3 +529,17 @@ static int round_blocks(uint32_t type, int8_strip to[16], size_t part, const uin
     for (size_t s = 0; s < 16; s++) round_strip(to + s, part, NULL, 0, &q, s);
     return 1;
 }
+
+/* ---- what comes next ---- */
+
+/* Bytes [first, last) of some rows for each part. */
+typedef struct {
+    const uint8_t *const *row;
+    size_t rows, first, last;
+    size_t stride;
+} lines;
+INLINE void fetch(const lines *l, size_t part)
+{
+    for (size_t r = part * l->rows; r < (part + 1) * l->rows && r < 2 * INT8_STRIP; r++)
+        for (size_t i = l->first; i < l->last; i += 64) _mm_prefetch((const char *)l->row[r] + i, _MM_HINT_T1);
+}

@@ -194,7 +194,7 @@ kiln_status int8_transposed_prepare(cpu_kernel *c, error *e)
     transposed_plan *p = mem_calloc(1, sizeof *p);
     if (!p) return error_set(e, KILN_ERR_NOMEM, "out of memory for a kernel");
     c->plan = p, c->plan_free = mem_free, c->body = run;
-    *p = (transposed_plan){.kernels = int8_kernels_here(),
+    *p = (transposed_plan){.kernels = cpu_int8_kernels(),
                            .form = &int8_form_rounded,
                            .b = rows_form(op, 1),
                            .I = rows_of(&op->in[0]),
