@@ -244,18 +244,21 @@ $(B)/tests/cuda_emu/test_cuda_wgmma: $(B)/emu/tests/cuda_emu/warpgroup_kernels.c
 $(B)/tests/cuda_emu/%.o: CFLAGS_ALL += -DKILN_CUDA_EMU -DFAKE_LIBRARIES='"$(abspath $(B)/emu)"' -Itests/cuda_emu -Itests/cuda_emu/fake
 test_libs_cuda_emu := -lstdc++
 
-# Kernels for AMX once more, over tests/amx' model of its instructions, in place of the engine's; the engine's own with the model beside them.
-amx_src := $(filter %_amx.c,$(engine_src))
-amx_obj := $(amx_src:%.c=$(B)/amx/%.o)
-$(B)/amx/%.o: kernel_opt := $(optimised_kernel)
-$(B)/amx/%.o: %.c
+# Kernels whose instructions few processors have are compiled once more for tests/instructions: AMX's over a model of it, AVX-VNNI's for
+# the encoding that AVX-512 has of it. They take the place of the engine's there.
+standin_src := $(filter %_amx.c %_avxvnni.c,$(engine_src))
+standin_obj := $(standin_src:%.c=$(B)/standin/%.o)
+$(B)/standin/%_amx.o: isa += -DKILN_AMX_MODEL -Itests/instructions
+$(B)/standin/%_avxvnni.o: isa := -mavx512f -mavx512vl -mavx512vnni -mavx2 -mfma -mf16c
+$(B)/standin/%.o: kernel_opt := $(optimised_kernel)
+$(B)/standin/%.o: %.c
 	@mkdir -p $(@D)
-	$(if $(Q),@echo "  CC  $< (emulation)")
-	$(Q)$(CC) $(CFLAGS_ALL) $(kernel_opt) $(isa) -DKILN_AMX_MODEL -Itests/amx $(ENGINE_INC) -MMD -MP -c $< -o $@
-$(patsubst %.c,$(B)/%,$(wildcard tests/amx/test_*.c)): $(amx_obj) $(addprefix $(B)/tests/backend/,int8_cases.o ops_level.o ops_run.o)
-$(B)/tests/amx/%.o: CFLAGS_ALL += -Itests/amx
-$(B)/tests/amx/amx_model.o: CFLAGS_ALL += -O3 -fno-math-errno -fno-trapping-math $(if $(filter x86_64,$(ARCH)),-mavx2 -mfma)
-$(B)/tests/backend/test_amx_instructions: $(B)/tests/amx/amx_model.o
+	$(if $(Q),@echo "  CC  $< (for tests)")
+	$(Q)$(CC) $(CFLAGS_ALL) $(kernel_opt) $(isa) $(ENGINE_INC) -MMD -MP -c $< -o $@
+$(patsubst %.c,$(B)/%,$(wildcard tests/instructions/test_*.c)): $(standin_obj) $(addprefix $(B)/tests/backend/,int8_cases.o ops_level.o ops_run.o)
+$(B)/tests/instructions/%.o: CFLAGS_ALL += -Itests/instructions
+$(B)/tests/instructions/amx_model.o: CFLAGS_ALL += -O3 -fno-math-errno -fno-trapping-math $(if $(filter x86_64,$(ARCH)),-mavx2 -mfma)
+$(B)/tests/backend/test_amx_instructions: $(B)/tests/instructions/amx_model.o
 
 test_shared := $(wildcard tests/shared/*.c)
 

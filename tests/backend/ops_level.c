@@ -4,7 +4,7 @@
 #include "ops_run.h"
 #include "test_ops_table.h"
 
-#include "backend/cpu/amx.h"
+#include "backend/cpu/instructions.h"
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/int8_kernels.h"
 #include "base/memory_alloc.h"

@@ -1,6 +1,6 @@
-/* test_amx_instructions.c - the instructions that amx_tiles.h makes, against the model of tests/amx. Where AMX is, they
- * run; elsewhere each one stops the process with SIGILL, and is decoded and carried out on the model from there: so
- * that encodings, operands and their order are those of the manual before any such processor was met.
+/* test_amx_instructions.c - the instructions that amx_tiles.h makes, against the model of tests/instructions. Where AMX
+ * is, they run; elsewhere each one stops the process with SIGILL, and is decoded and carried out on the model from
+ * there: so that encodings, operands and their order are those of the manual before any such processor was met.
  *
  * Sums of bytes are compared bit by bit. Of bf16, sums that are exact in any order are, and others within what the
  * order may change.
@@ -8,8 +8,8 @@
 #include "harness.h"
 #include "int8_cases.h"
 
-#include "amx/amx_model.h"
-#include "backend/cpu/amx.h"
+#include "instructions/amx_model.h"
+#include "backend/cpu/instructions.h"
 #include "backend/cpu/amx_tiles.h"
 
 #include <math.h>

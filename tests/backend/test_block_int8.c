@@ -8,7 +8,7 @@
 #include "harness.h"
 #include "int8_cases.h"
 
-#include "backend/cpu/amx.h"
+#include "backend/cpu/instructions.h"
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/int8_kernels.h"
 #include "base/memory_alloc.h"
@@ -29,6 +29,7 @@ static size_t fast_kernels(const int8_kernels *k[3])
 #if defined __x86_64__
     if (__builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw")) k[n++] = &int8_kernels_avx512vnni;
     if ((amx_found() & AMX_INT8) && __builtin_cpu_supports("avx512bf16")) k[n++] = &int8_kernels_amx;
+    if (avx_vnni_found()) k[n++] = &int8_kernels_avxvnni;
 #endif
     return n;
 }

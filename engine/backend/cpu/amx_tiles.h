@@ -2,8 +2,8 @@
  *
  * A tile is named by a literal, 0 to 7. Tiles belong to a thread and are nobody's between tasks: a task gives them
  * their shapes first and lets go of them at its end, since oneDNN does the same on the same threads. Compiled with
- * KILN_AMX_MODEL, each instruction is a call of a model in plain C (tests/amx), so that the kernels' logic runs on any
- * processor. Only called where amx.h finds them.
+ * KILN_AMX_MODEL, each instruction is a call of a model in plain C (tests/instructions), so that the kernels' logic
+ * runs on any processor. Only called where instructions.h finds them.
  */
 #ifndef KILN_BACKEND_CPU_AMX_TILES_H
 #define KILN_BACKEND_CPU_AMX_TILES_H

@@ -8,7 +8,7 @@
  * So bf16 GEMMs are used where AMX is, or where the maker is not Intel (Zen 4 and later run a bf16 dot
  * product at the rate of an f32 one); elsewhere bf16 is storage, widened in cache, and arithmetic is f32.
  */
-#include "backend/cpu/amx.h"
+#include "backend/cpu/instructions.h"
 #include "backend/cpu/int8_kernels.h"
 #include "backend/cpu/onednn.h"
 #include "backend/cpu/row_forms.h"
@@ -65,7 +65,7 @@ static void detect(void)
     if (tiles & AMX_BF16) machine.level = CPU_AMX;
     machine.amx_int8 = (tiles & AMX_INT8) != 0;
     machine.vnni = __get_cpuid_count(7, 0, &a, &b, &c, &d) && (c >> 11 & 1);
-    machine.avx_vnni = __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 4 & 1);
+    machine.avx_vnni = avx_vnni_found();
     int intel = maker == signature_INTEL_ebx;
     machine.fast_bf16 = machine.level == CPU_AMX || (machine.level == CPU_AVX512_BF16 && !intel);
 }
@@ -141,6 +141,7 @@ const int8_kernels *cpu_int8_kernels(void)
 #if defined __x86_64__
     if (machine.amx_int8) return &int8_kernels_amx;
     if (machine.vnni) return &int8_kernels_avx512vnni;
+    if (machine.avx_vnni) return &int8_kernels_avxvnni;
 #endif
     return &int8_kernels_plain;
 }

@@ -95,7 +95,7 @@ typedef struct int8_kernels {
                      float *c, size_t ldc, int accumulate, const int8_ahead *next);
 } int8_kernels;
 
-extern const int8_kernels int8_kernels_plain, int8_kernels_avx512vnni, int8_kernels_amx;
+extern const int8_kernels int8_kernels_plain, int8_kernels_avx512vnni, int8_kernels_avxvnni, int8_kernels_amx;
 
 static inline void *int8_parts_at(const int8_kernels *k, void *parts, size_t i)
 {

@@ -1,5 +1,5 @@
 /* int8_kernels_amx.c - int8_kernels.h for AMX: a part of 16 rows is a tile, and so is one of 16 outputs, as strips have
- * it. Only called where amx.h finds AMX_INT8.
+ * it. Only called where instructions.h finds AMX_INT8.
  *
  * Two tiles of rows by two strips are summed at once. What is f32 about a part takes about as long as its sums of
  * bytes, so sums wait in memory: they are scaled while tiles make the next. Weights are signed here, so that no sum

@@ -1,7 +1,8 @@
-/* amx.c - see amx.h. The processor has tiles, the system keeps them across threads, and Linux wants to be asked, since
- * each thread that uses them costs it 8 KiB (Documentation/arch/x86/xstate.rst). Where it refuses there is no AMX.
+/* instructions.c - see instructions.h. For AMX the processor has tiles, the system keeps them across threads, and Linux
+ * wants to be asked, since each thread that uses them costs it 8 KiB (Documentation/arch/x86/xstate.rst). Where it
+ * refuses there is no AMX.
  */
-#include "backend/cpu/amx.h"
+#include "backend/cpu/instructions.h"
 
 #if defined __x86_64__ && defined __linux__
 #include <cpuid.h>
@@ -32,6 +33,13 @@ unsigned amx_found(void)
     if (syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XTILE_DATA) != 0) return 0;
     return (d >> 22 & 1 ? AMX_BF16 : 0) | (d >> 25 & 1 ? AMX_INT8 : 0);
 }
+
+int avx_vnni_found(void)
+{
+    unsigned a, b, c, d;
+    return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 4 & 1);
+}
 #else
 unsigned amx_found(void) { return 0; }
+int avx_vnni_found(void) { return 0; }
 #endif
