@@ -11,6 +11,7 @@
 #include "instructions/amx_model.h"
 #include "backend/cpu/instructions.h"
 #include "backend/cpu/amx_tiles.h"
+#include "backend/cpu/attention_tiles.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -330,6 +331,78 @@ static void test_kernels_of_bytes(void)
     if (!without_vectors()) int8_check_bits(&int8_kernels_amx);
 }
 
+/* Whole numbers from -9 to 9, as bf16: their sums are exact in any order. */
+enum { KEYS = 64, WORDS = 48, CHANNELS = 48, WIDTH = 64 };
+static uint16_t whole_number(void)
+{
+    uint8_t half[2];
+    put_half(half, (float)(number() % 19) - 9);
+    return (uint16_t)(half[0] | half[1] << 8);
+}
+static float value_of(uint16_t half)
+{
+    uint8_t bytes[2] = {(uint8_t)half, (uint8_t)(half >> 8)};
+    return half_at(bytes);
+}
+static float word_product(uint32_t a, uint32_t b)
+{
+    return value_of((uint16_t)a) * value_of((uint16_t)b) +
+           value_of((uint16_t)(a >> 16)) * value_of((uint16_t)(b >> 16));
+}
+
+/* One shape: numbers after the results are left alone. */
+static void check_scores(size_t keys, size_t words, size_t width)
+{
+    static uint32_t q[WORDS * WIDTH], k[KEYS * WORDS];
+    static float s[(KEYS + 1) * WIDTH];
+    for (size_t i = 0; i < words * width; i++) q[i] = whole_number() | (uint32_t)whole_number() << 16;
+    for (size_t i = 0; i < keys * words; i++) k[i] = whole_number() | (uint32_t)whole_number() << 16;
+    for (size_t i = 0; i < (KEYS + 1) * WIDTH; i++) s[i] = 0.5f;
+    tiles_begin();
+    tiles_scores(s, q, k, keys, words, width);
+    tiles_end();
+    int same = s[keys * width] == 0.5f;
+    for (size_t r = 0; r < keys; r++)
+        for (size_t c = 0; c < width; c++) {
+            float sum = 0;
+            for (size_t w = 0; w < words; w++) sum += word_product(k[r * words + w], q[w * width + c]);
+            same &= s[r * width + c] == sum;
+        }
+    CHECK_MSG(same, "%zu keys, %zu words, %zu queries: other scores", keys, words, width);
+}
+
+static void check_values(size_t keys, size_t channels, size_t width)
+{
+    static uint32_t p[KEYS / 2 * WIDTH];
+    static uint16_t v[CHANNELS * VALUE_KEYS];
+    static float sums[(CHANNELS + 1) * WIDTH];
+    for (size_t i = 0; i < keys / 2 * width; i++) p[i] = whole_number() | (uint32_t)whole_number() << 16;
+    for (size_t i = 0; i < channels * VALUE_KEYS; i++) v[i] = whole_number();
+    for (size_t i = 0; i < (CHANNELS + 1) * WIDTH; i++) sums[i] = (float)(i % 7);
+    tiles_begin();
+    tiles_values(sums, p, v, keys, channels, width);
+    tiles_end();
+    int same = sums[channels * width] == (float)(channels * width % 7);
+    for (size_t r = 0; r < channels; r++)
+        for (size_t c = 0; c < width; c++) {
+            float sum = (float)((r * width + c) % 7);
+            for (size_t i = 0; i < keys; i++)
+                sum += value_of(v[r * VALUE_KEYS + i]) * value_of((uint16_t)(p[i / 2 * width + c] >> (i % 2 * 16)));
+            same &= sums[r * width + c] == sum;
+        }
+    CHECK_MSG(same, "%zu keys, %zu channels, %zu queries: other sums", keys, channels, width);
+}
+
+static void test_kernels_of_attention(void)
+{
+    if (without_vectors()) return;
+    for (size_t width = 16; width <= WIDTH; width += 16)
+        for (size_t some = 16; some <= 48; some += 16) {
+            for (size_t keys = TILE_ROWS; keys <= KEYS; keys += TILE_ROWS) check_scores(keys, some, width);
+            for (size_t keys = TILE_KEYS; keys <= KEYS; keys += TILE_KEYS) check_values(keys, some, width);
+        }
+}
+
 int main(int argc, char **argv)
 {
     static const test_case tests[] = {CASE(test_shapes_loads_and_stores),
@@ -337,7 +410,8 @@ int main(int argc, char **argv)
                                       CASE(test_products_of_pairs),
                                       CASE(test_subnormals),
                                       CASE(test_threads),
-                                      CASE(test_kernels_of_bytes)};
+                                      CASE(test_kernels_of_bytes),
+                                      CASE(test_kernels_of_attention)};
     begin();
     return test_main(argc, argv, tests, sizeof tests / sizeof tests[0]);
 }

@@ -58,9 +58,47 @@ static void test_choice(void)
     test_skip("this processor has no AVX-512 with bf16 and byte products");
 }
 
+/* The way of attention, and what result keys say of it. */
+static int attends(const char *level, const char *gemm, const char *asked, cpu_attention_way way, const char *text)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        if (level) setenv("KILN_CPU_FEATURES", level, 1);
+        if (gemm) setenv("KILN_CPU_GEMM", gemm, 1);
+        if (asked) setenv("KILN_CPU_ATTENTION", asked, 1);
+        const char *said = strstr(backend_cpu.numerics(), ", attention");
+        int right = said ? strncmp(said, text, strlen(text)) == 0 && said[strlen(text)] == ',' : !*text;
+        _exit(cpu_attention() == way && right ? 0 : 1);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+static void test_attention_choice(void)
+{
+    static const char tiles[] = ", attention bf16 tiles", pairs[] = ", attention bf16";
+    if (!ops_machine_has("avx512bf16")) {
+        test_skip("this processor has no AVX-512 with bf16");
+        return;
+    }
+    CHECK(attends(NULL, NULL, NULL, ATTEND_BY_TILES, tiles));
+    CHECK(attends("amx", "f32", NULL, ATTEND_BY_F32, ""));
+    CHECK(attends("amx", "f32", "tiles", ATTEND_BY_TILES, tiles));
+    CHECK(attends(NULL, NULL, "pairs", ATTEND_BY_PAIRS, pairs));
+    CHECK(attends(NULL, NULL, "f32", ATTEND_BY_F32, ""));
+    CHECK(attends("avx512bf16", NULL, NULL, ATTEND_BY_PAIRS, pairs));
+    CHECK(attends("avx512bf16", NULL, "tiles", ATTEND_BY_PAIRS, pairs)); /* with a warning */
+    CHECK(attends("avx512", NULL, "pairs", ATTEND_BY_F32, ""));
+    CHECK(attends(NULL, NULL, "squares", ATTEND_BY_TILES, tiles));
+}
+
+static void test_attention(void) { rows("widened", "attention "); }
+
 int main(int argc, char **argv)
 {
-    static const test_case tests[] = {CASE(test_linears), CASE(test_grouped_linears), CASE(test_transposed_linears),
-                                      CASE(test_convolutions), CASE(test_choice)};
+    static const test_case tests[] = {
+        CASE(test_linears), CASE(test_grouped_linears),  CASE(test_transposed_linears), CASE(test_convolutions),
+        CASE(test_choice),  CASE(test_attention_choice), CASE(test_attention)};
     return test_main(argc, argv, tests, sizeof tests / sizeof tests[0]);
 }

@@ -4,7 +4,10 @@ cd "$KILN_ROOT" || exit 2
 status=0
 ok() { echo "ok $1"; }
 bad() { echo "  $2"; echo "FAIL $1"; status=1; }
-objects=$KILN_BUILD/engine/backend/cpu
+objects_in_tree=engine/backend/cpu
+objects=$KILN_BUILD/$objects_in_tree
+work=$(mktemp -d) || exit 2
+trap 'rm -rf "$work"' EXIT
 if [ "$(uname -m)" != x86_64 ] || ! command -v objdump >/dev/null; then echo "skip test_encodings: wants x86-64 and objdump"; exit 0; fi
 
 # FIRST BYTES, MNEMONIC of each instruction
@@ -19,10 +22,17 @@ for name in int8_kernels_avxvnni kernels_avx2; do
     if [ "$wide" -eq 0 ]; then ok "no_avx512_in_$name"; else bad "no_avx512_in_$name" "$wide instructions"; fi
 done
 
-missing=""
-for word in ldtilecfg tilerelease tilezero tileloadd tilestored tdpbssd; do
-    listing "$objects/int8_kernels_amx.o" | grep -q "$word" || missing+=" $word"
-    listing "$KILN_BUILD/standin/engine/backend/cpu/int8_kernels_amx.o" | grep -q "$word" && missing+=" ($word in the stand-in)"
-done
-if [ -z "$missing" ]; then ok amx_of_bytes; else bad amx_of_bytes "$missing"; fi
+while read -r name product; do
+    missing=""
+    listing "$objects/$name.o" >"$work/own"
+    listing "$KILN_BUILD/standin/$objects_in_tree/$name.o" >"$work/standin"
+    for word in ldtilecfg tilerelease tilezero tileloadd tilestored "$product"; do
+        grep -q "$word" "$work/own" || missing+=" $word"
+        grep -q "$word" "$work/standin" && missing+=" ($word in the stand-in)"
+    done
+    if [ -z "$missing" ]; then ok "amx_in_$name"; else bad "amx_in_$name" "$missing"; fi
+done <<END
+int8_kernels_amx tdpbssd
+attention_tiles_amx tdpbf16ps
+END
 exit $status

@@ -35,6 +35,7 @@ static struct {
     int fast_bf16, lowered, int8_blocks;
     int vnni, avx_vnni, amx_int8; /* what there is of byte products */
     unsigned slots;
+    cpu_attention_way attention;
     int64_t large;    /* bytes of a result that is stored past the caches */
     char refused[48]; /* KILN_CPU_BLOCKS, where it is neither */
 } machine;
@@ -96,6 +97,24 @@ static void choose(const char *level, const char *gemms)
         log_warn("KILN_CPU_GEMM=%s: not f32, nor bf16 on a processor that has it; ignored", gemms);
 }
 
+/* By what gemm is, if nothing else is asked for that the processor has. */
+static void choose_attention(const char *asked)
+{
+    static const char *const ways[] = {
+        [ATTEND_BY_F32] = "f32", [ATTEND_BY_PAIRS] = "pairs", [ATTEND_BY_TILES] = "tiles"};
+    cpu_attention_way most = machine.level == CPU_AMX           ? ATTEND_BY_TILES
+                             : machine.level >= CPU_AVX512_BF16 ? ATTEND_BY_PAIRS
+                                                                : ATTEND_BY_F32;
+    machine.attention = machine.fast_bf16 ? most : ATTEND_BY_F32;
+    if (!asked) return;
+    for (cpu_attention_way i = ATTEND_BY_F32; i <= most; i++)
+        if (strcmp(asked, ways[i]) == 0) {
+            machine.attention = i;
+            return;
+        }
+    log_warn("KILN_CPU_ATTENTION=%s: not f32, nor pairs or tiles on a processor that has them; ignored", asked);
+}
+
 /* Byte products are twice as fast as those of bf16 and more, but for AMX's. */
 static void choose_blocks(const char *blocks)
 {
@@ -113,6 +132,7 @@ static void machine_init(void)
 {
     detect();
     choose(getenv("KILN_CPU_FEATURES"), getenv("KILN_CPU_GEMM"));
+    choose_attention(getenv("KILN_CPU_ATTENTION"));
     const char *large = getenv("KILN_CPU_PAST");
     machine.large = large ? strtoll(large, NULL, 10) : LARGE_BYTES;
     choose_blocks(getenv("KILN_CPU_BLOCKS"));
@@ -150,17 +170,23 @@ int cpu_int8_blocks(void)
     cpu_level_get();
     return machine.int8_blocks;
 }
-int cpu_attention_pairs(void) { return cpu_gemm_type(KILN_BF16) == KILN_BF16 && cpu_level_get() != CPU_AMX; }
+cpu_attention_way cpu_attention(void)
+{
+    cpu_level_get();
+    return machine.attention;
+}
 const char *cpu_features(void) { return levels[cpu_level_get()].text; }
 
 static const char *cpu_numerics(void)
 {
     static char text[128]; /* written with the same bytes by whoever comes first */
+    static const char *const attention[] = {
+        [ATTEND_BY_F32] = "", [ATTEND_BY_PAIRS] = ", attention bf16", [ATTEND_BY_TILES] = ", attention bf16 tiles"};
     const char *type = cpu_gemm_type(KILN_BF16) == KILN_BF16 ? "bf16" : "f32";
     char blocks[32] = "";
     if (cpu_int8_blocks()) snprintf(blocks, sizeof blocks, ", blocks int8 %d", INT8_REVISION);
-    snprintf(text, sizeof text, "%s, gemm %s%s, oneDNN %s%s", cpu_features(), type,
-             cpu_attention_pairs() ? ", attention bf16" : "", gemm_library_version(), blocks);
+    snprintf(text, sizeof text, "%s, gemm %s%s, oneDNN %s%s", cpu_features(), type, attention[cpu_attention()],
+             gemm_library_version(), blocks);
     return text;
 }
 
