@@ -75,35 +75,38 @@ INLINE __m512 sum_at(const step *s, const int slot, size_t row, const int n)
     return _mm512_cvtepi32_ps(_mm512_load_si512(s->sum[slot][row / TILE][n][row % TILE]));
 }
 
-/* Rows [from, to) of what a step has summed from part p on, in the order of int8_kernels.h. */
+/* What a step has summed for 16 outputs of a row, in the order of int8_kernels.h. */
+INLINE __m512 add_slots(const int scales, const int slots, const step *s, const int8_tile_part *a,
+                        __m512 scale[SLOTS][2], size_t r, const int n, __m512 sum)
+{
+    if (scales > 1) {
+        __m512 part = _mm512_mul_ps(sum_at(s, 0, r, n), scale[0][n]);
+        part = _mm512_fmadd_ps(sum_at(s, 1, r, n), scale[1][n], part);
+        return _mm512_fmadd_ps(part, _mm512_set1_ps(a->scale[r % TILE]), sum);
+    }
+    UNROLL for (int i = 0; i < slots; i++)
+    {
+        __m512 part = sum_at(s, i, r, n);
+        if (scales) part = _mm512_mul_ps(part, scale[i][n]);
+        sum = _mm512_fmadd_ps(part, _mm512_set1_ps(a[i].scale[r % TILE]), sum);
+    }
+    return sum;
+}
+
+/* Rows [from, to) of a step that began at part p. */
 INLINE void scale_rows(const int scales, const int slots, const block *b, const step *s, size_t p, size_t from,
                        size_t to)
 {
-    __m512 scale[SLOTS][2];
-    UNROLL for (int i = 0; i < slots; i++) UNROLL for (int n = 0; n < 2; n++) scale[i][n] =
-        scales > 1 ? _mm512_load_ps(b->w[n].scale[p][i])
-        : scales   ? _mm512_load_ps(b->w[n].scale[p + (size_t)i][0])
-                   : _mm512_setzero_ps();
-    for (size_t r = from; r < to; r++) {
-        const int8_tile_part *a = b->a[r / TILE] + p;
-        UNROLL for (int n = 0; n < 2; n++)
+    __m512 scale[SLOTS][2] = {{{0}}};
+    for (int i = 0; i < slots && scales; i++)
+        UNROLL for (int n = 0; n < 2; n++) scale[i][n] =
+            _mm512_load_ps(scales > 1 ? b->w[n].scale[p][i] : b->w[n].scale[p + (size_t)i][0]);
+    for (size_t r = from; r < to; r++) UNROLL for (int n = 0; n < 2; n++)
         {
             float *c = b->c + r * b->ldc + 16 * n;
             __m512 sum = p || b->accumulate ? _mm512_loadu_ps(c) : _mm512_setzero_ps();
-            if (scales > 1) {
-                __m512 part = _mm512_mul_ps(sum_at(s, 0, r, n), scale[0][n]);
-                part = _mm512_fmadd_ps(sum_at(s, 1, r, n), scale[1][n], part);
-                sum = _mm512_fmadd_ps(part, _mm512_set1_ps(a->scale[r % TILE]), sum);
-            }
-            UNROLL for (int i = 0; i < slots && scales <= 1; i++)
-            {
-                __m512 part = sum_at(s, i, r, n);
-                if (scales) part = _mm512_mul_ps(part, scale[i][n]);
-                sum = _mm512_fmadd_ps(part, _mm512_set1_ps(a[i].scale[r % TILE]), sum);
-            }
-            _mm512_storeu_ps(c, sum);
+            _mm512_storeu_ps(c, add_slots(scales, slots, s, b->a[r / TILE] + p, scale, r, n, sum));
         }
-    }
 }
 
 INLINE void fetch_rows(const int tiles, const block *b, size_t p, size_t stride)
