@@ -224,7 +224,7 @@ static double time_ceiling(const op_setup *s, const char *name, const copying *c
         work.w = out->dtype == KILN_BF16 || x->dtype == KILN_BF16 ? &bench_work[i].half : &bench_work[i].whole;
         double t = ceiling_of_all(&work), moved = copied * (1 + bench_work[i].passes * operand_bytes(x) / bytes);
         *kind = t > moved ? "of its instructions" : "of copying what is read twice";
-        if (t <= moved && !bench_work[i].passes) *kind = NULL;
+        if (t <= moved && bench_work[i].passes == 0) *kind = NULL;
         return t > moved ? t : moved;
     }
     return 0;
