@@ -60,7 +60,7 @@ ENGINE_LIBS := -lyaml -ljansson -lpng -lturbojpeg -lwebp -lz -lsqlite3 -lxxhash 
 # ---- engine --------------------------------------------------------------------------------------
 engine_src := $(filter-out engine/cli/main.c engine/backend/cuda/%,$(wildcard engine/*/*.c engine/*/*/*.c))
 ifneq ($(ARCH),x86_64)
-engine_src := $(filter-out %_avx2.c %_avx512.c %_avx512bf16.c %_avx512vnni.c,$(engine_src))
+engine_src := $(filter-out %_avx2.c %_avx512.c %_avx512bf16.c %_avx512vnni.c %_avxvnni.c %_amx.c,$(engine_src))
 endif
 engine_edge := $(wildcard engine/backend/cpu/*.cpp)
 engine_obj := $(engine_src:%.c=$(B)/%.o) $(engine_edge:%.cpp=$(B)/%.o)
@@ -70,6 +70,8 @@ $(B)/%_avx2.o: isa := -mavx2 -mfma -mf16c
 $(B)/%_avx512.o: isa := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx2 -mfma -mf16c -mprefer-vector-width=512
 $(B)/%_avx512bf16.o: isa := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512bf16 -mavx2 -mfma -mf16c -mprefer-vector-width=512
 $(B)/%_avx512vnni.o: isa := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c -mprefer-vector-width=512
+$(B)/%_avxvnni.o: isa := -mavxvnni -mavx2 -mfma -mf16c
+$(B)/%_amx.o: isa := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512bf16 -mavx2 -mfma -mf16c -mprefer-vector-width=512
 optimised_kernel := $(if $(filter 1,$(DEBUG)),,-O3 -fno-math-errno -fno-trapping-math)
 ifeq ($(COVERAGE),1)
 optimised_kernel := -fprofile-update=single -fno-math-errno -fno-trapping-math -Dalways_inline=unused
@@ -241,6 +243,22 @@ $(B)/tests/cuda_emu/test_cuda_shim: $(B)/emu/tests/cuda_emu/shim_kernels.cu.o
 $(B)/tests/cuda_emu/test_cuda_wgmma: $(B)/emu/tests/cuda_emu/warpgroup_kernels.cu.o
 $(B)/tests/cuda_emu/%.o: CFLAGS_ALL += -DKILN_CUDA_EMU -DFAKE_LIBRARIES='"$(abspath $(B)/emu)"' -Itests/cuda_emu -Itests/cuda_emu/fake
 test_libs_cuda_emu := -lstdc++
+
+# Kernels whose instructions few processors have are compiled once more for tests/instructions: AMX's over a model of it, AVX-VNNI's for
+# the encoding that AVX-512 has of it. They take the place of the engine's there.
+standin_src := $(filter %_amx.c %_avxvnni.c,$(engine_src))
+standin_obj := $(standin_src:%.c=$(B)/standin/%.o)
+$(B)/standin/%_amx.o: isa += -DKILN_AMX_MODEL -Itests/instructions
+$(B)/standin/%_avxvnni.o: isa := -mavx512f -mavx512vl -mavx512vnni -mavx2 -mfma -mf16c
+$(B)/standin/%.o: kernel_opt := $(optimised_kernel)
+$(B)/standin/%.o: %.c
+	@mkdir -p $(@D)
+	$(if $(Q),@echo "  CC  $< (for tests)")
+	$(Q)$(CC) $(CFLAGS_ALL) $(kernel_opt) $(isa) $(ENGINE_INC) -MMD -MP -c $< -o $@
+$(patsubst %.c,$(B)/%,$(wildcard tests/instructions/test_*.c)): $(standin_obj) $(addprefix $(B)/tests/backend/,int8_cases.o ops_level.o ops_run.o)
+$(B)/tests/instructions/%.o: CFLAGS_ALL += -Itests/instructions
+$(B)/tests/instructions/amx_model.o: CFLAGS_ALL += -O3 -fno-math-errno -fno-trapping-math $(if $(filter x86_64,$(ARCH)),-mavx2 -mfma)
+$(B)/tests/backend/test_amx_instructions: $(B)/tests/instructions/amx_model.o
 
 test_shared := $(wildcard tests/shared/*.c)
 

@@ -113,7 +113,7 @@
         SPEED(RANDOM("normal 4M", NORMAL, 4, 1048576)), SPEED(RANDOM("uniform 4M", UNIFORM, 4, 1048576)),              \
         SPEED(RESIZE("bilinear 512 to 1024, 64 channels", X(1, 512, 512, 64), X(1, 1024, 1024, 64), 1024, 1024, 2, 0,  \
                      0)),                                                                                              \
-        SPEED(ANY_POOL("average 2 x 2", X(1, 1024, 1024, 64), X(1, 512, 512, 64), 0, 2, 0, {2, 2}, {2, 2})),           \
+        SPEED(ANY_POOL("average 2 x 2", X(1, 1024, 1024, 64), X(1, 512, 512, 64), 0, 2, 0, {2, 2}, {2, 2}, {0}, {0})), \
         SPEED(PADDED("reflected 1024 x 1024 x 64", X(1, 1024, 1024, 64), X(1, 1026, 1026, 64), 1, 0, {0, 1, 1},        \
                      {0, 1, 1})),                                                                                      \
         SPEED(ANY_CONV("depthwise 7 x 7, 512 x 512 x 256", X(1, 512, 512, 256), W(256, 1, 7, 7), W(256),               \

@@ -6,7 +6,9 @@
  * the others leaves these with one digit: stated, and bounded by 8e-2.
  */
 #include "harness.h"
+#include "int8_cases.h"
 
+#include "backend/cpu/instructions.h"
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/int8_kernels.h"
 #include "base/memory_alloc.h"
@@ -20,16 +22,39 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const uint32_t types[] = {KILN_Q8_0, KILN_Q4_0, KILN_Q4_1,   KILN_Q5_0,   KILN_Q5_1, KILN_Q4_K,
-                                 KILN_Q5_K, KILN_Q6_K, KILN_IQ4_NL, KILN_IQ4_XS, 0};
-enum { TYPES = sizeof types / sizeof types[0], OUTPUTS = 2 * INT8_STRIP, DEPTH = 2 * INT8_DEEP, ROWS = 13 };
-
-static const int8_kernels *fast_kernels(void)
+/* Those that this processor has. */
+static size_t fast_kernels(const int8_kernels *k[3])
 {
+    size_t n = 0;
 #if defined __x86_64__
-    if (__builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw")) return &int8_kernels_avx512vnni;
+    if (__builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw")) k[n++] = &int8_kernels_avx512vnni;
+    if ((amx_found() & AMX_INT8) && __builtin_cpu_supports("avx512bf16")) k[n++] = &int8_kernels_amx;
+    if (avx_vnni_found()) k[n++] = &int8_kernels_avxvnni;
 #endif
-    return NULL;
+    return n;
+}
+
+static void test_same_bits(void)
+{
+    const int8_kernels *k[3];
+    size_t n = fast_kernels(k);
+    if (!n) test_skip("this processor has no byte products");
+    for (size_t i = 0; i < n; i++) int8_check_bits(k[i]);
+}
+
+static void test_errors(void)
+{
+    const int8_kernels *k[3];
+    int8_check_errors(&int8_kernels_plain);
+    for (size_t i = 0, n = fast_kernels(k); i < n; i++) int8_check_errors(k[i]);
+}
+
+/* Transposed weights, whose terms of a sum have scales of their own. */
+static void test_columns(void)
+{
+    const int8_kernels *k[3];
+    int8_check_columns(&int8_kernels_plain);
+    for (size_t i = 0, n = fast_kernels(k); i < n; i++) int8_check_columns(k[i]), int8_check_blocks(k[i]);
 }
 
 static uint32_t seed = 1;
@@ -42,185 +67,6 @@ static float normal(void)
 {
     float radius = sqrtf(-2 * logf(uniform()));
     return radius * cosf(6.2831853f * uniform());
-}
-
-static const char *name_of(uint32_t type) { return type ? dtype_name(type) : "rows of int8"; }
-
-typedef struct {
-    const int8_form *form;
-    size_t row;
-    uint8_t *blocks;
-    float *numbers; /* [OUTPUTS][DEPTH] */
-} weights;
-
-/* Codes of every value, the least among them. */
-static weights rows_of_codes(void)
-{
-    weights w = {.form = &int8_form_rows, .row = DEPTH};
-    w.blocks = mem_alloc(OUTPUTS * DEPTH), w.numbers = mem_alloc(OUTPUTS * DEPTH * sizeof(float));
-    for (size_t i = 0; i < OUTPUTS * DEPTH; i++) {
-        w.blocks[i] = (uint8_t)(uniform() * 256);
-        w.numbers[i] = (float)(int8_t)w.blocks[i];
-    }
-    return w;
-}
-
-/* Of type 0: rows of int8, whose sums have no scale. */
-static weights weights_new(uint32_t type)
-{
-    if (!type) return rows_of_codes();
-    weights w = {.form = int8_form_of(type)};
-    w.row = DEPTH / dtype_block(type) * dtype_block_bytes(type);
-    w.blocks = mem_alloc(OUTPUTS * w.row), w.numbers = mem_alloc(OUTPUTS * DEPTH * sizeof(float));
-    for (size_t i = 0; i < OUTPUTS * DEPTH; i++) w.numbers[i] = normal();
-    CHECK_EQ(block_write(type, w.numbers, w.blocks, OUTPUTS * DEPTH), KILN_OK);
-    CHECK_EQ(block_read_plain(type, w.blocks, w.numbers, OUTPUTS * DEPTH), KILN_OK);
-    return w;
-}
-static void weights_free(weights *w) { mem_free(w->blocks), mem_free(w->numbers); }
-
-enum { PARTS = DEPTH / INT8_PART, TILES = (ROWS + INT8_ROWS - 1) / INT8_ROWS };
-
-static int8_part *rows_new(void) { return mem_calloc(TILES * PARTS, sizeof(int8_part)); }
-
-static void round_rows(const int8_kernels *k, const int8_form *f, int8_part *to, const float *x)
-{
-    for (size_t r = 0; r < ROWS; r++) k->round_row(f, to + r / INT8_ROWS * PARTS, r % INT8_ROWS, x + r * DEPTH, DEPTH);
-}
-
-/* c[rows][OUTPUTS], piece after piece of the depth; the last piece is shorter. */
-static void multiply(const int8_kernels *k, const weights *w, const int8_part *a, size_t rows, size_t depth, float *c)
-{
-    int8_strip *strip = mem_aligned(64, 2 * sizeof *strip);
-    for (size_t from = 0; from < depth; from += INT8_DEEP) {
-        size_t n = depth - from < INT8_DEEP ? depth - from : INT8_DEEP, parts = from / INT8_PART;
-        for (size_t s = 0; s < 2; s++) {
-            const uint8_t *row[INT8_STRIP];
-            for (size_t i = 0; i < INT8_STRIP; i++)
-                row[i] = w->blocks + (s * INT8_STRIP + i) * w->row + from / w->form->block * w->form->bytes;
-            k->unpack(w->form, strip + s, row, n);
-        }
-        k->multiply(w->form, strip, a + parts, PARTS, rows, (n + INT8_PART - 1) / INT8_PART, c, OUTPUTS, from > 0,
-                    &(int8_ahead){.bytes = 0});
-    }
-    mem_free(strip);
-}
-
-static double error_of(const weights *w, const float *x, const float *c, size_t rows)
-{
-    double off = 0, all = 0;
-    for (size_t r = 0; r < rows; r++)
-        for (size_t o = 0; o < OUTPUTS; o++) {
-            double sum = 0;
-            for (size_t i = 0; i < DEPTH; i++) sum += (double)w->numbers[o * DEPTH + i] * x[r * DEPTH + i];
-            off += (sum - c[r * OUTPUTS + o]) * (sum - c[r * OUTPUTS + o]), all += sum * sum;
-        }
-    return sqrt(off / all);
-}
-
-static void check_errors(const int8_kernels *k)
-{
-    float *x = mem_alloc(ROWS * DEPTH * sizeof *x), c[ROWS * OUTPUTS];
-    int8_part *a = rows_new();
-    for (size_t t = 0; t < TYPES; t++) {
-        weights w = weights_new(types[t]);
-        double off[2];
-        for (int outliers = 0; outliers < 2; outliers++) {
-            for (size_t i = 0; i < ROWS * DEPTH; i++) x[i] = normal() * (outliers && i % 97 == 5 ? 100 : 1);
-            round_rows(k, w.form, a, x);
-            multiply(k, &w, a, ROWS, DEPTH, c);
-            off[outliers] = error_of(&w, x, c, ROWS);
-        }
-        printf("  %s, %s: %.2e, with outliers %.2e\n", k->name, name_of(types[t]), off[0], off[1]);
-        CHECK(off[0] <= 1e-2);
-        CHECK(off[1] <= 8e-2);
-        weights_free(&w);
-    }
-    mem_free(x), mem_free(a);
-}
-
-static void test_errors(void)
-{
-    check_errors(&int8_kernels_plain);
-    if (fast_kernels()) check_errors(fast_kernels());
-}
-
-/* Numbers of every size, and such as are 0 or not finite. */
-static void make_rows(float *x, size_t n)
-{
-    for (size_t i = 0; i < n; i++) x[i] = normal() * ldexpf(1, (int)(i / 640 % 9) - 4);
-    memset(x + INT8_PART, 0, INT8_PART * sizeof *x);
-    for (size_t i = 2 * INT8_PART; i < 3 * INT8_PART; i++) x[i] *= 0x1p-120f;
-    x[DEPTH + 3] = INFINITY, x[2 * DEPTH + 40] = NAN, x[3 * DEPTH + 7] = -0.0f;
-}
-
-static void test_same_bits(void)
-{
-    if (!fast_kernels()) {
-        test_skip("this processor has no AVX-512 VNNI");
-        return;
-    }
-    float *x = mem_alloc(ROWS * DEPTH * sizeof *x), expected[ROWS * OUTPUTS], got[ROWS * OUTPUTS];
-    int8_part *a = rows_new(), *b = rows_new();
-    make_rows(x, ROWS * DEPTH);
-    for (size_t t = 0; t < TYPES; t++) {
-        weights w = weights_new(types[t]);
-        round_rows(&int8_kernels_plain, w.form, a, x), round_rows(fast_kernels(), w.form, b, x);
-        CHECK(memcmp(a, b, TILES * PARTS * sizeof *a) == 0);
-        for (size_t rows = 1; rows <= ROWS; rows++) {
-            size_t depth =
-                rows % 2 ? DEPTH : DEPTH - (w.form->block <= 32 ? 224 : 256); /* 224: half a part at the end */
-            multiply(&int8_kernels_plain, &w, a, rows, depth, expected);
-            multiply(fast_kernels(), &w, b, rows, depth, got);
-            int same = 1;
-            for (size_t i = 0; i < rows * OUTPUTS; i++)
-                same &= isnan(expected[i]) ? isnan(got[i]) : memcmp(expected + i, got + i, sizeof *got) == 0;
-            CHECK_MSG(same, "%s, %zu rows: other sums", name_of(types[t]), rows);
-            for (size_t o = 0; o < OUTPUTS && rows > 2; o++)
-                CHECK(isfinite(got[o]) && isnan(got[OUTPUTS + o]) && isnan(got[2 * OUTPUTS + o]));
-        }
-        weights_free(&w);
-    }
-    mem_free(x), mem_free(a), mem_free(b);
-}
-
-/* ---- transposed weights: terms of a sum have scales of their own ---- */
-
-/* Columns of every size, of nothing, of hardly anything, and such as are not finite. */
-static void make_columns(float *x, size_t ld)
-{
-    for (size_t i = 0; i < INT8_PART * ld; i++) x[i] = normal() * ldexpf(1, (int)(i % ld % 9) - 4);
-    for (size_t i = 0; i < INT8_PART; i++) x[i * ld + 3] = 0, x[i * ld + 20] *= 0x1p-120f;
-    x[5 * ld + 7] = NAN, x[31 * ld + 30] = -INFINITY, x[6 * ld + 11] = -0.0f;
-}
-
-static void test_columns(void)
-{
-    enum { LD = 40 };
-    float x[INT8_PART * LD];
-    int8_strip *plain = mem_aligned(64, 2 * sizeof *plain), *fast = mem_aligned(64, 2 * sizeof *fast);
-    make_columns(x, LD);
-    int8_kernels_plain.round_columns(plain, 3, x, LD);
-    for (size_t o = 0; o < OUTPUTS; o++) {
-        const int8_strip *s = plain + o / INT8_STRIP;
-        float scale = s->scale[3][0][o % INT8_STRIP];
-        CHECK_EQ(isnan(scale) != 0, o == 7 || o == 30);
-        for (size_t i = 0; i < INT8_PART && !isnan(scale) && o != 20; i++) {
-            float code = (float)s->codes[3][i / 4][o % INT8_STRIP][i % 4] - 128;
-            CHECK(fabsf(code * scale - x[i * LD + o]) <= 0.5001f * scale);
-        }
-    }
-    if (fast_kernels()) {
-        fast_kernels()->round_columns(fast, 3, x, LD);
-        for (size_t s = 0; s < 2; s++) {
-            CHECK(memcmp(plain[s].codes[3], fast[s].codes[3], sizeof plain[s].codes[3]) == 0);
-            for (size_t i = 0; i < INT8_STRIP; i++) {
-                float a = plain[s].scale[3][0][i], b = fast[s].scale[3][0][i];
-                CHECK(isnan(a) ? isnan(b) : memcmp(&a, &b, sizeof a) == 0);
-            }
-        }
-    }
-    mem_free(plain), mem_free(fast);
 }
 
 enum { T_ROWS = 23, T_DEEP = 4500, T_WIDTH = 512 };

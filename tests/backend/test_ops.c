@@ -15,10 +15,12 @@
  */
 #include "harness.h"
 #include "ops_bench_work.h"
+#include "ops_level.h"
 #include "ops_near.h"
 #include "ops_run.h"
 #include "test_ops_table.h"
 
+#include "backend/cpu/instructions.h"
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/int8_kernels.h"
 #include "base/memory_alloc.h"
@@ -30,128 +32,14 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-#if defined __x86_64__
-#include <cpuid.h>
-#endif
-
-enum { N_CASES = sizeof cases / sizeof cases[0], VARIANTS = 5 };
-static const struct {
-    uint32_t type;
-    int64_t pad;
-} variants[VARIANTS] = {{KILN_F32, 0}, {KILN_BF16, 0}, {KILN_F32, 8}, {KILN_BF16, 8}, {KILN_F16, 8}};
-static pool *pools[5];
-static void *expected_results[N_CASES][VARIANTS]; /* the reference's, made once and inherited by every child */
-
-static void expect(size_t row, int v)
-{
-    op_setup s;
-    if (expected_results[row][v] || !setup_make(&s, &cases[row], variants[v].type, variants[v].pad)) return;
-    expected_results[row][v] = setup_run(&s, &backend_reference, NULL, 1, NULL, NULL, NULL);
-    setup_free(&s);
-}
-
-/* What products of integers (int8_product.h, int8_transposed.h) may err: test_block_int8.c says why. Of types whose
- * codes are rounded anew both sides are. 0: it is none. */
-static double int8_tolerance(const op_case *c, uint32_t type)
-{
-    const operand_desc *w = &c->op.in[1];
-    if (type != KILN_BF16 || !cpu_int8_blocks() || c->op.kind == OP_EMBEDDING) return 0;
-    const int64_t *d = w->shape.dim;
-    int filter = c->op.kind == OP_CONV2D && d[2] == 1 && d[3] == 1;
-    int rows = c->op.kind == OP_LINEAR || c->op.kind == OP_GROUPED_LINEAR || filter;
-    if (w->rows.coding == WEIGHTS_INT8) return rows && d[filter ? 1 : w->shape.rank - 1] % 32 == 0 ? 1e-2 : 0;
-    const int8_form *f = dtype_is_block(w->dtype) ? int8_form_of(w->dtype) : NULL;
-    return !f ? 0 : f->scales == 1 ? 1.2e-2 : 1e-2;
-}
-
-/* Attention by products of pairs (attention_pairs.h): each exponential is rounded to bf16, by up to 2^-9 of it and
- * 0.8e-3 on average, as elsewhere (torch: 2.3e-3 against f64); then the result's last bit, 1.7e-3 on average, may be
- * another. Measured 2.1e-3 to 2.9e-3 of the whole. Of one query a head they are not rounded. */
-static int rounds_exponentials(const op_desc *op, uint32_t type)
-{
-    return op->kind == OP_ATTENTION && type == KILN_BF16 && cpu_attention_pairs() && op->in[0].shape.dim[1] > 1;
-}
-
-static int run_variant(size_t row, int v)
-{
-    char what[160];
-    op_setup s;
-    const op_case *c = &cases[row];
-    uint32_t type = variants[v].type;
-    int64_t pad = variants[v].pad;
-    void *expected = expected_results[row][v], *first = NULL;
-    snprintf(what, sizeof what, "%s %s%s", c->name, dtype_name(type), pad ? " with row distance" : "");
-    if (!setup_make(&s, c, type, pad)) return 0;
-    double own = int8_tolerance(c, type), tolerance = own > 0 ? own : setup_tolerance(c, type);
-    if (rounds_exponentials(&s.op, type)) tolerance = 3.5e-3;
-    int ok = expected != NULL;
-    for (unsigned threads = 1; threads <= 4 && ok; threads++) {
-        void *got = setup_run(&s, &backend_cpu, pools[threads], 1, NULL, NULL, NULL);
-        if (!got) printf("  %s: no result\n", what);
-        ok = got != NULL;
-        if (ok && threads == 1) ok = setup_near(&s, got, expected, tolerance, what);
-        if (ok && first && memcmp(first, got, setup_bytes(&s))) {
-            printf("  %s: other bytes with %u threads\n", what, threads);
-            ok = 0;
-        }
-        if (!first)
-            first = got;
-        else
-            mem_free(got);
-    }
-    mem_free(first);
-    setup_free(&s);
-    return ok;
-}
-
-/* Runs the table (or the rows whose name begins with `prefix`) in a child at `level`; its failures. blocks: how weights
- * that are stored by blocks are multiplied under bf16. */
-static int run_level(const char *level, const char *products, const char *blocks, const char *prefix)
-{
-    for (size_t i = 0; i < N_CASES; i++)
-        for (int v = 0; v < VARIANTS && strncmp(cases[i].name, prefix, strlen(prefix)) == 0; v++) expect(i, v);
-    fflush(stdout);
-    pid_t child = fork();
-    if (child < 0) return 1;
-    if (child == 0) {
-        int failed = 0, ran = 0;
-        setenv("KILN_CPU_FEATURES", level, 1);
-        setenv("KILN_CPU_GEMM", products, 1), setenv("KILN_CPU_BLOCKS", blocks, 1); /* read once, by what comes next */
-        for (unsigned t = 1; t <= 4; t++) pools[t] = pool_new(t);
-        for (size_t i = 0; i < N_CASES; i++) {
-            if (strncmp(cases[i].name, prefix, strlen(prefix)) != 0) continue;
-            for (int v = 0; v < VARIANTS; v++, ran++) failed += !run_variant(i, v);
-        }
-        printf("  %s (%s products): %d runs, %d failed\n", backend_cpu.features(), products, ran, failed);
-        fflush(stdout);
-        _exit(failed > 100 ? 100 : failed + (ran == 0));
-    }
-    int status = 0;
-    waitpid(child, &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 1000;
-}
-
-/* The level of this machine, asked in a child so that this process has chosen none. */
-static int machine_has(const char *feature)
-{
-#if defined __x86_64__
-    if (strcmp(feature, "avx2") == 0) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    if (strcmp(feature, "avx512") == 0) return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw");
-    if (strcmp(feature, "avx512bf16") == 0) return __builtin_cpu_supports("avx512bf16");
-    unsigned a, b, c, d;
-    if (strcmp(feature, "amx") == 0)
-        return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & bit_AMX_BF16) && (d & bit_AMX_TILE);
-#endif
-    return strcmp(feature, "none") == 0;
-}
 
 static void level_by(const char *name, const char *products, const char *blocks, const char *prefix)
 {
-    if (!machine_has(name)) {
+    if (!ops_machine_has(name)) {
         test_skip("this processor has no such level");
         return;
     }
-    CHECK_EQ(run_level(name, products, blocks, prefix), 0);
+    CHECK_EQ(ops_run_level(name, products, blocks, prefix), 0);
 }
 static void level(const char *name, const char *products, const char *prefix)
 {
@@ -336,7 +224,7 @@ static double time_ceiling(const op_setup *s, const char *name, const copying *c
         work.w = out->dtype == KILN_BF16 || x->dtype == KILN_BF16 ? &bench_work[i].half : &bench_work[i].whole;
         double t = ceiling_of_all(&work), moved = copied * (1 + bench_work[i].passes * operand_bytes(x) / bytes);
         *kind = t > moved ? "of its instructions" : "of copying what is read twice";
-        if (t <= moved && !bench_work[i].passes) *kind = NULL;
+        if (t <= moved && bench_work[i].passes == 0) *kind = NULL;
         return t > moved ? t : moved;
     }
     return 0;

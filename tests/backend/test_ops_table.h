@@ -46,7 +46,7 @@
              .n_in = count,                                                                                            \
              .in = {X(n, tq, (h) * (d)), X(n, tk, (h) * (d)), X(n, tk, (h) * (d)), mask},                              \
              .out = X(n, tq, (h) * (d)),                                                                               \
-             .attr.attention = {h, 0.15f, c}},                                                                         \
+             .attr.attention = {.heads = h, .scale = 0.15f, .causal = c}},                                             \
             PRODUCT                                                                                                    \
     }
 #define GROUP(label, n, h, w, c, g, e, ...)                                                                            \

@@ -6,11 +6,11 @@
  * maxima and sums of the softmax are vectors, K and V are used as they lie, and no head size needs padding. Queries of
  * heads that share their keys share strips. Arithmetic is f32; K and V are widened block by block into scratch that
  * stays in cache. Where products of bf16 are the faster ones and Q, K and V are bf16, scores and sums are f32 and
- * exponentials are rounded to bf16 (attention_pairs.h). Blocks that no query sees are not read. A query that sees no
+ * exponentials are rounded to bf16 (attention_words.h). Blocks that no query sees are not read. A query that sees no
  * key gives 0.
  */
 #include "backend/cpu/attention_decode.h"
-#include "backend/cpu/attention_pairs.h"
+#include "backend/cpu/attention_words.h"
 
 #include "backend/attention_bias.h"
 #include "base/memory_alloc.h"
@@ -25,30 +25,41 @@ typedef struct {
     const kernel_args *a;
 } call;
 
-typedef struct { /* one slot's scratch: q and sums [strip][D][width], keys and values [KEYS][D] */
-    float *q, *sums, *keys, *values, *scores, *row, *max, *sum;
-} buffers;
-
-static int64_t wider(const attention_plan *p) { return p->D > p->Dv ? p->D : p->Dv; }
-
-static buffers buffers_at(const attention_plan *p, float *at)
+/* Rows of a strip's queries: channels, or words of two. */
+static size_t query_rows(const attention_plan *p) { return (size_t)(p->way == ATTEND_BY_F32 ? p->D : p->words); }
+static size_t longest_row(const attention_plan *p)
 {
-    buffers b;
-    size_t D = (size_t)p->D, Dv = (size_t)p->Dv, n = (size_t)p->strips, width = (size_t)p->width;
-    b.q = at, at += n * D * width;
-    b.sums = at, at += n * Dv * width;
-    b.keys = at, at += ATTEND_KEYS * D;
-    b.values = at, at += ATTEND_KEYS * Dv;
+    return query_rows(p) > (size_t)p->Dv ? query_rows(p) : (size_t)p->Dv;
+}
+
+/* Floats of each buffer: whole lines. */
+static size_t q_floats(const attention_plan *p) { return query_rows(p) * (size_t)p->width; }
+static size_t sums_floats(const attention_plan *p) { return (size_t)(p->channels * p->width); }
+static size_t keys_floats(const attention_plan *p) { return ATTEND_KEYS * query_rows(p); }
+static size_t values_floats(const attention_plan *p)
+{
+    return round_up(p->way == ATTEND_BY_F32 ? (size_t)(ATTEND_KEYS * p->Dv) : attention_words_values(p), 16);
+}
+
+static attention_buffers buffers_at(const attention_plan *p, float *at)
+{
+    attention_buffers b;
+    size_t n = (size_t)p->strips, width = (size_t)p->width;
+    b.q = at, at += n * q_floats(p);
+    b.sums = at, at += n * sums_floats(p);
+    b.keys = at, at += keys_floats(p);
+    b.values = at, at += values_floats(p);
     b.scores = at, at += ATTEND_KEYS * width;
-    b.row = at, at += width * (size_t)wider(p);
+    b.row = at, at += width * longest_row(p);
     b.max = at, at += n * width;
     b.sum = at;
     return b;
 }
 static size_t slot_size(const attention_plan *p)
 {
-    size_t D = (size_t)p->D, Dv = (size_t)p->Dv, n = (size_t)p->strips, width = (size_t)p->width;
-    return round_up(n * (D + Dv) * width + ATTEND_KEYS * (D + Dv + width) + width * (size_t)wider(p) + 2 * n * width,
+    size_t n = (size_t)p->strips, width = (size_t)p->width;
+    return round_up(n * (q_floats(p) + sums_floats(p)) + keys_floats(p) + values_floats(p) + ATTEND_KEYS * width +
+                        width * longest_row(p) + 2 * n * width,
                     16);
 }
 
@@ -58,126 +69,6 @@ static float score_scale(const attention_view *v)
     const attention_attr *a = &v->c->op.attr.attention;
     return a->softcap > 0 ? a->scale / a->softcap : a->scale * log2_e;
 }
-
-/* ---- in pairs ---- */
-
-static size_t words_of(int64_t n) { return (size_t)(n + 1) / 2; }
-
-/* A row of n numbers as words; an odd one is filled up with 0. */
-static void words_of_row(uint32_t *to, const void *row, size_t n)
-{
-    to[words_of((int64_t)n) - 1] = 0;
-    memcpy(to, row, n * sizeof(uint16_t));
-}
-
-#if defined __x86_64__
-static void load_key_pairs(const attention_view *v, int64_t first, int64_t n, uint32_t *to)
-{
-    const operand_desc *d = &v->c->op.in[ATTEND_K];
-    for (int64_t i = 0; i < n; i++, to += words_of(v->p->D)) {
-        int64_t row = attention_key_row(v, first + i);
-        if (row < 0)
-            memset(to, 0, words_of(v->p->D) * sizeof *to);
-        else
-            pairs_row(to, (const void *)place_of(d, v->a->in[ATTEND_K], row, v->kv * v->p->D), (size_t)v->p->D);
-    }
-}
-
-/* Zeros where nothing is, and beyond an odd number of keys. */
-static void load_value_pairs(const attention_view *v, int64_t first, int64_t n, uint32_t *to)
-{
-    const operand_desc *d = &v->c->op.in[ATTEND_V];
-    uint32_t *zeros = to + ATTEND_KEYS / 2 * v->p->Dv; /* pairs take half of what is there */
-    memset(zeros, 0, (size_t)v->p->Dv * sizeof *zeros);
-    for (int64_t i = 0; i < n; i += 2, to += v->p->Dv) {
-        const uint16_t *pair[2];
-        for (int64_t k = 0; k < 2; k++) {
-            int64_t row = i + k < n ? attention_key_row(v, first + i + k) : -1;
-            pair[k] = row < 0 ? (const void *)zeros : place_of(d, v->a->in[ATTEND_V], row, v->kv * v->p->Dv);
-        }
-        pairs_of_rows(to, pair[0], pair[1], (size_t)v->p->Dv);
-    }
-}
-
-static void attend_strip_pairs(const attention_view *v, const buffers *b, int64_t strip, const attention_strip *s,
-                               int64_t first, int64_t n)
-{
-    const attention_plan *p = v->p;
-    size_t Dv = (size_t)p->Dv, width = (size_t)p->width, at = (size_t)strip, words = words_of(p->D),
-           even = (size_t)(n + n % 2);
-    float *sums = b->sums + at * Dv * width, factor[ATTEND_STRIP];
-    uint32_t *weights = (uint32_t *)(void *)b->scores;
-    pairs_scores(b->scores, (const uint32_t *)(const void *)(b->q + at * (size_t)p->D * width),
-                 (const uint32_t *)(const void *)b->keys, (size_t)n, words, width, score_scale(v));
-    attention_limit(v, s, b->scores, first, n);
-    for (size_t i = (size_t)n * width; i < even * width; i++) b->scores[i] = -INFINITY;
-    if (pairs_softmax(weights, b->scores, even, width, b->max + at * width, b->sum + at * width, factor))
-        for (size_t i = 0; i < Dv; i++) v->c->k->mul(sums + i * width, factor, width);
-    pairs_values(sums, weights, (const uint32_t *)(const void *)b->values, even / 2, Dv, width);
-}
-/* Is a strip one head's, whose rows of D numbers are whole words? */
-static int lies_as_words(const attention_strip *s, const attention_run *r, const operand_desc *d, int64_t D)
-{
-    return r->n == s->n && d->dtype == KILN_BF16 && D % 2 == 0 && d->ld % 2 == 0;
-}
-
-/* Queries are turned where they lie. 0: they do not lie so. */
-static int turn_queries(const attention_view *v, const attention_strip *s, float *to)
-{
-    const attention_plan *p = v->p;
-    const operand_desc *q = &v->c->op.in[ATTEND_Q];
-    attention_run r = attention_run_at(v, s, 0);
-    if (!p->pairs || !lies_as_words(s, &r, q, p->D)) return 0;
-    const void *from = place_of(q, v->a->in[ATTEND_Q], v->image * p->Tq + r.query, r.head * p->D);
-    v->c->k->transpose(to, (size_t)p->width, from, (size_t)q->ld / 2, (size_t)s->n, words_of(p->D));
-    return 1;
-}
-
-/* Results by[width] are turned to where they go. 0: they do not lie so. */
-static int turn_results(const attention_view *v, const buffers *b, const attention_strip *s, const float *sums,
-                        const float *by)
-{
-    const attention_plan *p = v->p;
-    const operand_desc *out = &v->c->op.out;
-    attention_run r = attention_run_at(v, s, 0);
-    if (!p->pairs || !lies_as_words(s, &r, out, p->Dv)) return 0;
-    void *to = (uint16_t *)v->a->out + (v->image * p->Tq + r.query) * out->ld + r.head * p->Dv;
-    pairs_results((uint32_t *)(void *)b->row, sums, by, (size_t)p->Dv, (size_t)p->width);
-    v->c->k->transpose(to, (size_t)out->ld / 2, b->row, (size_t)p->width, words_of(p->Dv), (size_t)s->n);
-    return 1;
-}
-
-static int has_pairs(const op_desc *op)
-{
-    int half = 1;
-    for (int i = ATTEND_Q; i <= ATTEND_V; i++) half &= op->in[i].dtype == KILN_BF16 && !op->in[i].weight;
-    return half && cpu_attention_pairs() && op->precision == KILN_BF16;
-}
-#else
-static void load_key_pairs(const attention_view *v, int64_t first, int64_t n, uint32_t *to)
-{
-    (void)v, (void)first, (void)n, (void)to;
-}
-static void load_value_pairs(const attention_view *v, int64_t first, int64_t n, uint32_t *to)
-{
-    (void)v, (void)first, (void)n, (void)to;
-}
-static void attend_strip_pairs(const attention_view *v, const buffers *b, int64_t strip, const attention_strip *s,
-                               int64_t first, int64_t n)
-{
-    (void)v, (void)b, (void)strip, (void)s, (void)first, (void)n;
-}
-static int turn_queries(const attention_view *v, const attention_strip *s, float *to)
-{
-    return (void)v, (void)s, (void)to, 0;
-}
-static int turn_results(const attention_view *v, const buffers *b, const attention_strip *s, const float *sums,
-                        const float *by)
-{
-    return (void)v, (void)b, (void)s, (void)sums, (void)by, 0;
-}
-static int has_pairs(const op_desc *op) { return (void)op, 0; }
-#endif
 
 /* ---- in f32 ---- */
 
@@ -196,7 +87,7 @@ static void load_keys(const attention_view *v, uint32_t operand, int64_t width, 
 }
 
 /* Keys [first, first+n) against one strip. */
-static void attend_strip(const attention_view *v, const buffers *b, int64_t strip, const attention_strip *s,
+static void attend_strip(const attention_view *v, const attention_buffers *b, int64_t strip, const attention_strip *s,
                          int64_t first, int64_t n)
 {
     const attention_plan *p = v->p;
@@ -218,7 +109,7 @@ static void start_sums(const attention_view *v, const attention_strip *s, float 
     for (attention_run r = attention_run_at(v, s, 0); r.n; r = attention_run_at(v, s, r.at + r.n)) {
         float sink;
         v->c->k->load(&sink, place_of(d, v->a->in[ATTEND_SINKS], 0, r.head), type_of(d), 1);
-        float first = sink * log2_e, base = v->p->pairs ? ceilf(first) : first;
+        float first = sink * log2_e, base = v->p->way == ATTEND_BY_F32 ? first : ceilf(first);
         for (int64_t i = r.at; i < r.at + r.n; i++) max[i] = base, sum[i] = sink > -INFINITY ? exp2f(first - base) : 0;
     }
 }
@@ -231,32 +122,31 @@ static void copy_queries(const attention_view *v, const attention_run *r, float 
     for (int64_t i = 0; i < r->n; i++) {
         const char *from = place_of(q, v->a->in[ATTEND_Q], v->image * p->Tq + r->query + i, r->head * p->D);
         float *to = rows + (size_t)(r->at + i) * row;
-        if (p->pairs)
-            words_of_row((uint32_t *)(void *)to, from, (size_t)p->D);
-        else
+        if (p->way == ATTEND_BY_F32)
             v->c->k->load(to, from, type_of(q), (size_t)p->D);
+        else
+            attention_words_row(p, (uint32_t *)(void *)to, from, (size_t)p->D);
     }
 }
 
 /* The block's queries, scaled, on their side; unused columns are 0. */
-static void load_queries(const attention_view *v, const buffers *b, const attention_strip *strips, int64_t n)
+static void load_queries(const attention_view *v, const attention_buffers *b, const attention_strip *strips, int64_t n)
 {
     const attention_plan *p = v->p;
-    size_t D = (size_t)p->D, width = (size_t)p->width;
-    memset(b->sums, 0, (size_t)p->strips * (size_t)p->Dv * width * sizeof(float));
+    size_t width = (size_t)p->width, row = query_rows(p); /* words are moved as floats are */
+    memset(b->sums, 0, (size_t)p->strips * sums_floats(p) * sizeof(float));
     memset(b->sum, 0, (size_t)p->strips * width * sizeof(float));
     for (size_t i = 0; i < (size_t)p->strips * width; i++) b->max[i] = -INFINITY;
-    for (int64_t s = 0; s < n; s++) {
-        size_t row = p->pairs ? words_of(p->D) : D; /* words are moved as floats are */
-        if (strips[s].n < p->width) memset(b->q + (size_t)s * D * width, 0, D * width * sizeof(float));
-        if (!turn_queries(v, strips + s, b->q + (size_t)s * D * width)) {
-            for (attention_run r = attention_run_at(v, strips + s, 0); r.n;
-                 r = attention_run_at(v, strips + s, r.at + r.n))
-                copy_queries(v, &r, b->row, row);
-            if (!p->pairs) v->c->k->affine(b->row, score_scale(v), 0, (size_t)strips[s].n * D);
-            v->c->k->transpose(b->q + (size_t)s * D * width, width, b->row, row, (size_t)strips[s].n, row);
-        }
-        start_sums(v, strips + s, b->max + (size_t)s * width, b->sum + (size_t)s * width);
+    for (int64_t i = 0; i < n; i++) {
+        const attention_strip *s = strips + i;
+        float *q = b->q + (size_t)i * q_floats(p);
+        start_sums(v, s, b->max + (size_t)i * width, b->sum + (size_t)i * width);
+        if (attention_words_turn_queries(v, s, (uint32_t *)(void *)q)) continue;
+        if (s->n < p->width) memset(q, 0, q_floats(p) * sizeof(float));
+        for (attention_run r = attention_run_at(v, s, 0); r.n; r = attention_run_at(v, s, r.at + r.n))
+            copy_queries(v, &r, b->row, row);
+        if (p->way == ATTEND_BY_F32) v->c->k->affine(b->row, score_scale(v), 0, (size_t)(s->n * p->D));
+        v->c->k->transpose(q, width, b->row, row, (size_t)s->n, row);
     }
 }
 
@@ -279,40 +169,39 @@ static void store_run(const attention_view *v, const attention_run *r, const flo
     for (int64_t i = 0; i < r->n; i++) {
         int64_t row = v->image * p->Tq + r->query + i;
         v->c->k->store((char *)v->a->out + (size_t)(row * out->ld + r->head * p->Dv) * size_of(out->dtype), out->dtype,
-                       rows + (size_t)(r->at + i) * (size_t)p->Dv, (size_t)p->Dv);
+                       rows + (r->at + i) * p->Dv, (size_t)p->Dv);
     }
 }
 
-static void store_strip(const attention_view *v, const buffers *b, const attention_strip *s, float *sums,
+static void store_strip(const attention_view *v, const attention_buffers *b, const attention_strip *s, float *sums,
                         const float *sum)
 {
     size_t Dv = (size_t)v->p->Dv, width = (size_t)v->p->width;
     float part[ATTEND_STRIP];
     for (size_t i = 0; i < width; i++) part[i] = sum[i] > 0 ? 1 / sum[i] : 0;
-    if (turn_results(v, b, s, sums, part)) return;
+    if (attention_words_turn_results(v, s, sums, part, (uint32_t *)(void *)b->row)) return;
     for (size_t i = 0; i < Dv; i++) v->c->k->mul(sums + i * width, part, width);
     v->c->k->transpose(b->row, Dv, sums, width, Dv, width);
     for (attention_run r = attention_run_at(v, s, 0); r.n; r = attention_run_at(v, s, r.at + r.n))
         store_run(v, &r, b->row);
 }
 
-static void store_queries(const attention_view *v, const buffers *b, const attention_strip *strips, int64_t n)
+static void store_queries(const attention_view *v, const attention_buffers *b, const attention_strip *strips, int64_t n)
 {
-    size_t Dv = (size_t)v->p->Dv, width = (size_t)v->p->width;
+    size_t width = (size_t)v->p->width;
     for (int64_t i = 0; i < n; i++) {
         const attention_strip *s = strips + i;
         const float *max = b->max + (size_t)i * width, *sum = b->sum + (size_t)i * width;
-        store_strip(v, b, s, b->sums + (size_t)i * Dv * width, sum);
+        store_strip(v, b, s, b->sums + (size_t)i * sums_floats(v->p), sum);
         for (attention_run r = attention_run_at(v, s, 0); r.n; r = attention_run_at(v, s, r.at + r.n))
             store_lse(v, &r, max, sum);
     }
 }
 
-static void load_block(const attention_view *v, const buffers *b, int64_t first, int64_t n)
+static void load_block(const attention_view *v, const attention_buffers *b, int64_t first, int64_t n)
 {
-    if (v->p->pairs) {
-        load_key_pairs(v, first, n, (uint32_t *)(void *)b->keys);
-        load_value_pairs(v, first, n, (uint32_t *)(void *)b->values);
+    if (v->p->way != ATTEND_BY_F32) {
+        attention_words_load(v, b, first, n);
         return;
     }
     load_keys(v, ATTEND_K, v->p->D, first, n, b->keys);
@@ -320,7 +209,7 @@ static void load_block(const attention_view *v, const buffers *b, int64_t first,
 }
 
 /* Blocks of keys begin at multiples of ATTEND_KEYS, so that a sum does not depend on how many keys there could be. */
-static void walk_keys(const attention_view *v, const buffers *b, const attention_strip *strips, int64_t n)
+static void walk_keys(const attention_view *v, const attention_buffers *b, const attention_strip *strips, int64_t n)
 {
     int64_t low = INT64_MAX, high = 0;
     for (int64_t s = 0; s < n; s++) {
@@ -335,7 +224,10 @@ static void walk_keys(const attention_view *v, const buffers *b, const attention
             if (!attention_sees(v, strips + s, k, count)) continue;
             if (!loaded) load_block(v, b, k, count);
             loaded = 1;
-            (v->p->pairs ? attend_strip_pairs : attend_strip)(v, b, s, strips + s, k, count);
+            if (v->p->way == ATTEND_BY_F32)
+                attend_strip(v, b, s, strips + s, k, count);
+            else
+                attention_words_attend(v, b, s, strips + s, k, count, score_scale(v));
         }
     }
 }
@@ -348,13 +240,15 @@ static kiln_status tile(void *arg, size_t index, unsigned slot, error *e)
     int64_t block = (int64_t)index % p->column_tiles, kv = (int64_t)index / p->column_tiles % p->kv_heads;
     int64_t first = block * p->strips * p->width, columns = min64(p->strips * p->width, p->columns - first);
     attention_view v = attention_view_of(j->c, j->a, (int64_t)index / p->column_tiles / p->kv_heads, kv);
-    buffers b = buffers_at(p, (float *)j->a->scratch + slot * p->slot_floats);
+    attention_buffers b = buffers_at(p, (float *)j->a->scratch + slot * p->slot_floats);
     attention_strip strips[STRIPS];
     int64_t n = 0;
     for (int64_t at = 0; at < columns; at += p->width)
         strips[n++] = attention_strip_at(&v, first + at, min64(p->width, columns - at));
     load_queries(&v, &b, strips, n);
+    attention_words_begin(p);
     walk_keys(&v, &b, strips, n);
+    attention_words_end(p);
     store_queries(&v, &b, strips, n);
     return KILN_OK;
 }
@@ -382,7 +276,9 @@ static void measure(const op_desc *op, attention_plan *p)
     p->D = op->in[ATTEND_Q].shape.dim[2] / p->heads, p->Dv = op->in[ATTEND_V].shape.dim[2] / p->kv_heads;
     p->columns = p->group * p->Tq;
     p->width = p->columns < ATTEND_STRIP ? (int64_t)round_up((size_t)p->columns, 16) : ATTEND_STRIP;
-    /* More strips in a block spare widening K and V, fewer give every thread something to do. No bit depends on it. */
+    attention_words_plan(op, p);
+    /* More strips in a block spare making K and V ready, fewer give every thread something to do. No bit depends on it.
+     */
     int64_t strips = p->width ? (p->columns + p->width - 1) / p->width : 0, tasks = 4 * (int64_t)cpu_slots();
     p->strips = p->images * p->kv_heads * strips / tasks;
     p->strips = p->strips > STRIPS ? STRIPS : p->strips > 1 ? p->strips : 1;
@@ -392,6 +288,9 @@ static void measure(const op_desc *op, attention_plan *p)
 
 kiln_status cpu_prepare_attention(cpu_kernel *c, error *e)
 {
+    static const char *const names[] = {[ATTEND_BY_F32] = "attention:online",
+                                        [ATTEND_BY_PAIRS] = "attention:pairs",
+                                        [ATTEND_BY_TILES] = "attention:tiles"};
     const op_desc *op = &c->op;
     attention_plan *p = mem_calloc(1, sizeof *p);
     if (!p) return error_set(e, KILN_ERR_NOMEM, "out of memory for a kernel");
@@ -401,8 +300,7 @@ kiln_status cpu_prepare_attention(cpu_kernel *c, error *e)
         p->near[i] = (int32_t)bias_row(&op->attr.attention, op->in[ATTEND_TABLE].shape.dim[0], i - ATTEND_NEAR, 0);
     c->base.scratch_bytes = cpu_slots() * p->slot_floats * sizeof(float);
     c->base.flops = 2u * (uint64_t)(p->images * p->heads * p->Tq) * (uint64_t)(p->Tk * (p->D + p->Dv));
-    p->pairs = has_pairs(op);
-    c->base.name = p->pairs ? "attention:pairs" : "attention:online";
+    c->base.name = names[p->way];
     if (attention_decode_fits(p)) attention_decode_prepare(c);
     return KILN_OK;
 }

@@ -18,6 +18,9 @@ void pairs_scores(float *s, const uint32_t *q, const uint32_t *k, size_t keys, s
  * whole number (or -inf) that stays until a score is above it by more than 8, so that factor, what sums made before are
  * to be multiplied by, is exact; returns whether any is not 1. */
 int pairs_softmax(uint32_t *p, const float *s, size_t keys, size_t width, float *base, float *sum, float *factor);
+/* The same of scores that are still to be multiplied by `scale`, above 0. */
+int pairs_softmax_scaled(uint32_t *p, const float *s, size_t keys, size_t width, float scale, float *base, float *sum,
+                         float *factor);
 /* sums += p v */
 void pairs_values(float *sums, const uint32_t *p, const uint32_t *v, size_t pairs, size_t channels, size_t width);
 /* to[channel / 2][width] = words of sums by[width], of an even number of channels; subnormal numbers become 0. */

@@ -171,20 +171,32 @@ static void hide_unseen(const attention_view *v, const attention_run *r, float *
     }
 }
 
+static int hides(const attention_view *v)
+{
+    const attention_attr *a = &v->c->op.attr.attention;
+    return a->causal || a->window || v->key_position || v->q_segment;
+}
+
+int attention_limits(const attention_view *v)
+{
+    const op_desc *op = &v->c->op;
+    return op->attr.attention.softcap > 0 || attention_has(op, ATTEND_MASK) || attention_has(op, ATTEND_TABLE) ||
+           hides(v);
+}
+
 void attention_limit(const attention_view *v, const attention_strip *s, float *scores, int64_t first, int64_t n)
 {
     const op_desc *op = &v->c->op;
     const attention_attr *a = &op->attr.attention;
     int mask = attention_has(op, ATTEND_MASK), table = attention_has(op, ATTEND_TABLE);
-    int hides = a->causal || a->window || v->key_position || v->q_segment;
     if (a->softcap > 0) { /* scores came divided by it */
         v->c->k->act(scores, KILN_ACT_TANH, (size_t)(n * v->p->width));
         v->c->k->affine(scores, a->softcap * log2_e, 0, (size_t)(n * v->p->width));
     }
-    if (!mask && !table && !hides) return;
+    if (!mask && !table && !hides(v)) return;
     for (attention_run r = attention_run_at(v, s, 0); r.n; r = attention_run_at(v, s, r.at + r.n)) {
         if (mask) add_mask(v, &r, scores, first, n);
         if (table) add_bias(v, &r, scores, first, n);
-        if (hides) hide_unseen(v, &r, scores, first, n);
+        if (hides(v)) hide_unseen(v, &r, scores, first, n);
     }
 }

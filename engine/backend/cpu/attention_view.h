@@ -19,7 +19,8 @@ typedef struct {
     int64_t page;                                          /* keys of a page; 0: there are no pages */
     int64_t columns, width, strips, column_tiles;          /* blocks of `strips` strips of `width` columns */
     size_t slot_floats;
-    int pairs;                         /* by attention_pairs.h */
+    cpu_attention_way way;
+    int64_t words, channels; /* in pairs and tiles: of a row of q and k, and of sums, filled up to whole tiles */
     int32_t near[2 * ATTEND_NEAR + 1]; /* rows of the bias table for key - query from -ATTEND_NEAR on */
 } attention_plan;
 
@@ -54,5 +55,7 @@ int attention_sees(const attention_view *v, const attention_strip *s, int64_t fi
 int64_t attention_key_row(const attention_view *v, int64_t key);
 /* The scores of keys first..: [key][width]. Soft cap, bias, mask; what is not seen becomes -inf. */
 void attention_limit(const attention_view *v, const attention_strip *s, float *scores, int64_t first, int64_t n);
+/* May that do anything to scores? */
+int attention_limits(const attention_view *v);
 
 #endif

@@ -8,6 +8,7 @@
  * So bf16 GEMMs are used where AMX is, or where the maker is not Intel (Zen 4 and later run a bf16 dot
  * product at the rate of an f32 one); elsewhere bf16 is storage, widened in cache, and arithmetic is f32.
  */
+#include "backend/cpu/instructions.h"
 #include "backend/cpu/int8_kernels.h"
 #include "backend/cpu/onednn.h"
 #include "backend/cpu/row_forms.h"
@@ -31,8 +32,10 @@ enum { LARGE_BYTES = 32 << 20 };
 
 static struct {
     cpu_level level;
-    int fast_bf16, lowered, vnni, int8_blocks;
+    int fast_bf16, lowered, int8_blocks;
+    int vnni, avx_vnni, amx_int8; /* what there is of byte products */
     unsigned slots;
+    cpu_attention_way attention;
     int64_t large;    /* bytes of a result that is stored past the caches */
     char refused[48]; /* KILN_CPU_BLOCKS, where it is neither */
 } machine;
@@ -59,9 +62,11 @@ static void detect(void)
         machine.level = CPU_AVX512;
     if (machine.level == CPU_AVX512 && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 5 & 1))
         machine.level = CPU_AVX512_BF16;
-    if (machine.level == CPU_AVX512_BF16 && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d >> 22 & 1) && (d >> 24 & 1))
-        machine.level = CPU_AMX;
-    machine.vnni = machine.level >= CPU_AVX512 && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (c >> 11 & 1);
+    unsigned tiles = machine.level == CPU_AVX512_BF16 ? amx_found() : 0;
+    if (tiles & AMX_BF16) machine.level = CPU_AMX;
+    machine.amx_int8 = (tiles & AMX_INT8) != 0;
+    machine.vnni = __get_cpuid_count(7, 0, &a, &b, &c, &d) && (c >> 11 & 1);
+    machine.avx_vnni = avx_vnni_found();
     int intel = maker == signature_INTEL_ebx;
     machine.fast_bf16 = machine.level == CPU_AMX || (machine.level == CPU_AVX512_BF16 && !intel);
 }
@@ -92,11 +97,31 @@ static void choose(const char *level, const char *gemms)
         log_warn("KILN_CPU_GEMM=%s: not f32, nor bf16 on a processor that has it; ignored", gemms);
 }
 
+/* By what gemm is, if nothing else is asked for that the processor has. */
+static void choose_attention(const char *asked)
+{
+    static const char *const ways[] = {
+        [ATTEND_BY_F32] = "f32", [ATTEND_BY_PAIRS] = "pairs", [ATTEND_BY_TILES] = "tiles"};
+    cpu_attention_way most = machine.level == CPU_AMX           ? ATTEND_BY_TILES
+                             : machine.level >= CPU_AVX512_BF16 ? ATTEND_BY_PAIRS
+                                                                : ATTEND_BY_F32;
+    machine.attention = machine.fast_bf16 ? most : ATTEND_BY_F32;
+    if (!asked) return;
+    for (cpu_attention_way i = ATTEND_BY_F32; i <= most; i++)
+        if (strcmp(asked, ways[i]) == 0) {
+            machine.attention = i;
+            return;
+        }
+    log_warn("KILN_CPU_ATTENTION=%s: not f32, nor pairs or tiles on a processor that has them; ignored", asked);
+}
+
 /* Byte products are twice as fast as those of bf16 and more, but for AMX's. */
 static void choose_blocks(const char *blocks)
 {
+    machine.amx_int8 = machine.amx_int8 && machine.level >= CPU_AMX;
     machine.vnni = machine.vnni && machine.level >= CPU_AVX512;
-    machine.int8_blocks = machine.vnni && machine.level < CPU_AMX;
+    machine.avx_vnni = machine.avx_vnni && machine.level >= CPU_AVX2;
+    machine.int8_blocks = (machine.vnni || machine.avx_vnni) && machine.level < CPU_AMX;
     if (!blocks) return;
     machine.int8_blocks = strcmp(blocks, "int8") == 0;
     if (!machine.int8_blocks && strcmp(blocks, "widened") != 0)
@@ -107,6 +132,7 @@ static void machine_init(void)
 {
     detect();
     choose(getenv("KILN_CPU_FEATURES"), getenv("KILN_CPU_GEMM"));
+    choose_attention(getenv("KILN_CPU_ATTENTION"));
     const char *large = getenv("KILN_CPU_PAST");
     machine.large = large ? strtoll(large, NULL, 10) : LARGE_BYTES;
     choose_blocks(getenv("KILN_CPU_BLOCKS"));
@@ -129,27 +155,38 @@ unsigned cpu_slots(void)
     cpu_level_get();
     return machine.slots;
 }
-int cpu_has_vnni(void)
+const int8_kernels *cpu_int8_kernels(void)
 {
     cpu_level_get();
-    return machine.vnni;
+#if defined __x86_64__
+    if (machine.amx_int8) return &int8_kernels_amx;
+    if (machine.vnni) return &int8_kernels_avx512vnni;
+    if (machine.avx_vnni) return &int8_kernels_avxvnni;
+#endif
+    return &int8_kernels_plain;
 }
 int cpu_int8_blocks(void)
 {
     cpu_level_get();
     return machine.int8_blocks;
 }
-int cpu_attention_pairs(void) { return cpu_gemm_type(KILN_BF16) == KILN_BF16 && cpu_level_get() != CPU_AMX; }
+cpu_attention_way cpu_attention(void)
+{
+    cpu_level_get();
+    return machine.attention;
+}
 const char *cpu_features(void) { return levels[cpu_level_get()].text; }
 
 static const char *cpu_numerics(void)
 {
     static char text[128]; /* written with the same bytes by whoever comes first */
+    static const char *const attention[] = {
+        [ATTEND_BY_F32] = "", [ATTEND_BY_PAIRS] = ", attention bf16", [ATTEND_BY_TILES] = ", attention bf16 tiles"};
     const char *type = cpu_gemm_type(KILN_BF16) == KILN_BF16 ? "bf16" : "f32";
     char blocks[32] = "";
     if (cpu_int8_blocks()) snprintf(blocks, sizeof blocks, ", blocks int8 %d", INT8_REVISION);
-    snprintf(text, sizeof text, "%s, gemm %s%s, oneDNN %s%s", cpu_features(), type,
-             cpu_attention_pairs() ? ", attention bf16" : "", gemm_library_version(), blocks);
+    snprintf(text, sizeof text, "%s, gemm %s%s, oneDNN %s%s", cpu_features(), type, attention[cpu_attention()],
+             gemm_library_version(), blocks);
     return text;
 }
 

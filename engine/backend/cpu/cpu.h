@@ -10,12 +10,13 @@
 #include "backend/backend.h"
 #include "backend/cpu/kernels.h"
 
+typedef enum { ATTEND_BY_F32, ATTEND_BY_PAIRS, ATTEND_BY_TILES } cpu_attention_way;
 typedef enum { CPU_PLAIN, CPU_AVX2, CPU_AVX512, CPU_AVX512_BF16, CPU_AMX } cpu_level;
 
 /* KILN_CPU_FEATURES=none|avx2|avx512|avx512bf16 in the environment lowers the level, KILN_CPU_GEMM=f32|bf16 sets
  * the type of GEMMs under bf16 precision, KILN_CPU_BLOCKS=int8|widened how weights stored by blocks are multiplied
- * there, KILN_CPU_PAST=BYTES how large results are that are stored past the caches. Read once; for tests and
- * measurements. */
+ * there, KILN_CPU_ATTENTION=f32|pairs|tiles how attention is computed there, KILN_CPU_PAST=BYTES how large results are
+ * that are stored past the caches. Read once; for tests and measurements. */
 cpu_level cpu_level_get(void);
 int cpu_level_lowered(void);
 const char *cpu_features(void);
@@ -25,13 +26,12 @@ const cpu_kernels *cpu_kernels_for(const op_desc *);
 /* The type in which GEMMs are computed under `precision`. KILN_F32 also for bf16 storage, where bf16 dot
  * products are the slower ones; see cpu.c. */
 uint32_t cpu_gemm_type(uint32_t precision);
-/* Under bf16: weights that are stored by blocks in products of integers (int8_product.h)? cpu_has_vnni: byte products
- * of 512 bits. */
+/* Under bf16: weights that are stored by blocks in products of integers (int8_product.h)? And by which kernels. */
 int cpu_int8_blocks(void);
-int cpu_has_vnni(void);
-/* Attention of bf16 by products of pairs (attention_pairs.h)? Where gemm is bf16, but for AMX, whose processors are
- * slower by them than by f32. */
-int cpu_attention_pairs(void);
+const struct int8_kernels *cpu_int8_kernels(void);
+/* How attention of bf16 is computed under bf16: with f32 exponentials, or where gemm is bf16 by products of pairs
+ * (attention_pairs.h), or with AMX by its tiles (attention_tiles.h). */
+cpu_attention_way cpu_attention(void);
 unsigned cpu_slots(void);
 
 typedef struct cpu_kernel cpu_kernel;

@@ -5,7 +5,7 @@
  *     sum[r][o] += a_scale[r][b] scale[b][o] (the sum of a q)
  * Types of blocks of 32 without minima keep their codes and have two scales a part, whose terms are added first. The
  * others, d q + m of 16 or 32 inputs each, are rounded to one scale a part (int8_affine below): arithmetic on scales
- * and minima is what costs beside byte products. A code is stored from 0 up, q = u - zero, since processors multiply
+ * and minima is what costs beside byte products. A code is stored from 0 up, q = u - zero, where processors multiply
  * unsigned by signed bytes: sums begin at -zero times the sum of a. Integer sums are exact; the rest is f32, in the
  * order above, each line one fused multiplication and addition: so every implementation makes the same bits. Rows of
  * int8 that have a scale of their own alone are summed without it: who asked for the sums multiplies them by it.
@@ -21,6 +21,7 @@ enum { INT8_REVISION = 3 };
 
 enum {
     INT8_ROWS = 6,
+    INT8_TILE_ROWS = 16,
     INT8_PART = 64,
     INT8_WORDS = INT8_PART / 4,
     INT8_PIECES = INT8_PART / 32,
@@ -45,7 +46,7 @@ extern const int8_form int8_form_rounded;     /* what round_columns makes */
  * is 128 + the weight over the scale, rounded. q is 0 to `top`, and `middle` of it stands for m. */
 enum { INT8_SUBS = INT8_PART / 16, INT8_OFFSET = 257 * 128 /* 128.5 of 256ths */ };
 
-/* Up to INT8_PARTS parts of 16 outputs, in the nearest cache. codes: [part][4 inputs][16 outputs][4]. */
+/* Up to INT8_PARTS parts of 16 outputs, in the nearest cache. codes: [part][4 inputs][16 outputs][4], u or q. */
 typedef struct {
     _Alignas(64) uint8_t codes[INT8_PARTS][INT8_WORDS][INT8_STRIP][4];
     _Alignas(64) float scale[INT8_PARTS][INT8_PIECES][INT8_STRIP];
@@ -59,6 +60,12 @@ typedef struct {
     int32_t begin[INT8_PIECES][INT8_ROWS];
 } int8_part;
 
+/* The same of up to INT8_TILE_ROWS rows for kernels whose codes are q: a part is a tile of AMX. */
+typedef struct {
+    _Alignas(64) int8_t codes[INT8_TILE_ROWS][INT8_PART];
+    float scale[INT8_TILE_ROWS];
+} int8_tile_part;
+
 /* What will be unpacked next: the same number of bytes of each of two strips' rows. It is asked for bit by bit while
  * products are made, since a processor waits for more than some dozen lines at once. */
 typedef struct {
@@ -66,11 +73,12 @@ typedef struct {
     size_t bytes; /* 0: nothing */
 } int8_ahead;
 
-typedef struct {
-    const char *name;
-    /* n numbers, whole parts, to one of the rows of `to` and what follows it. A part that is not finite gets the scale
-     * NaN. */
-    void (*round_row)(const int8_form *f, int8_part *to, size_t row, const float *x, size_t n);
+typedef struct int8_kernels {
+    const char *name, *linear, *transposed; /* of the kernels, and of ops that are made of them */
+    size_t rows, part_bytes;                /* side by side, and what a part of those takes */
+    /* n numbers, whole parts, to one of the rows of `parts`' first and what follows it. A part that is not finite gets
+     * the scale NaN. */
+    void (*round_row)(const int8_form *f, void *parts, size_t row, const float *x, size_t n);
     /* n inputs of the rows, whole blocks; what is left of the last part becomes 0. */
     void (*unpack)(const int8_form *f, int8_strip *to, const uint8_t *const row[INT8_STRIP], size_t n);
     /* INT8_PART inputs of 2 x 16 outputs, x[input][output] and ld numbers apart, to part `part` of two strips of one
@@ -78,12 +86,20 @@ typedef struct {
     void (*round_columns)(int8_strip to[2], size_t part, const float *x, size_t ld);
     /* The same for 256 outputs, from INT8_PART rows of stored numbers that begin there. 0: not of this type. */
     int (*round_blocks)(uint32_t type, int8_strip to[16], size_t part, const uint8_t *const row[INT8_PART]);
-    /* m rows by two strips: c[m][2 x 16], rows ldc apart, or added to it. Each INT8_ROWS of a are `stride` parts after
+    /* A task's products of one form lie between these, on its thread; NULL: there is nothing to do. */
+    void (*begin)(const int8_form *f);
+    void (*end)(void);
+    /* m rows by two strips: c[m][2 x 16], rows ldc apart, or added to it. Each `rows` of a are `stride` parts after
      * those before. */
-    void (*multiply)(const int8_form *f, const int8_strip *w, const int8_part *a, size_t stride, size_t m, size_t parts,
+    void (*multiply)(const int8_form *f, const int8_strip *w, const void *a, size_t stride, size_t m, size_t parts,
                      float *c, size_t ldc, int accumulate, const int8_ahead *next);
 } int8_kernels;
 
-extern const int8_kernels int8_kernels_plain, int8_kernels_avx512vnni;
+extern const int8_kernels int8_kernels_plain, int8_kernels_avx512vnni, int8_kernels_avxvnni, int8_kernels_amx;
+
+static inline void *int8_parts_at(const int8_kernels *k, void *parts, size_t i)
+{
+    return (char *)parts + i * k->part_bytes;
+}
 
 #endif

@@ -49,8 +49,9 @@ static void round_part(int8_t *codes, float *scale, int32_t sum[INT8_PIECES], co
     }
 }
 
-static void round_row(const int8_form *f, int8_part *to, size_t row, const float *x, size_t n)
+static void round_row(const int8_form *f, void *parts, size_t row, const float *x, size_t n)
 {
+    int8_part *to = parts;
     for (size_t b = 0; b < n / INT8_PART; b++, to++) {
         int8_t codes[INT8_PART];
         int32_t sum[INT8_PIECES];
@@ -228,13 +229,13 @@ static float add_part(const int8_form *f, const int8_strip *w, const int8_part *
     return fmaf(part, a->scale[row], sum);
 }
 
-static void multiply(const int8_form *f, const int8_strip *w, const int8_part *a, size_t stride, size_t m, size_t parts,
+static void multiply(const int8_form *f, const int8_strip *w, const void *a, size_t stride, size_t m, size_t parts,
                      float *c, size_t ldc, int accumulate, const int8_ahead *next)
 {
     (void)next;
     for (size_t r = 0; r < m; r++)
         for (int o = 0; o < 2 * INT8_STRIP; o++) {
-            const int8_part *at = a + r / INT8_ROWS * stride;
+            const int8_part *at = (const int8_part *)a + r / INT8_ROWS * stride;
             float sum = accumulate ? c[r * ldc + (size_t)o] : 0;
             for (size_t p = 0; p < parts; p++)
                 sum = add_part(f, w + o / INT8_STRIP, at + p, r % INT8_ROWS, p, o % INT8_STRIP, sum);
@@ -243,6 +244,10 @@ static void multiply(const int8_form *f, const int8_strip *w, const int8_part *a
 }
 
 const int8_kernels int8_kernels_plain = {.name = "plain",
+                                         .linear = "int8:plain",
+                                         .transposed = "int8_transposed:plain",
+                                         .rows = INT8_ROWS,
+                                         .part_bytes = sizeof(int8_part),
                                          .round_row = round_row,
                                          .unpack = unpack,
                                          .round_columns = round_columns,

@@ -39,14 +39,6 @@ typedef struct {
     int64_t n, group, base;          /* columns with a geglu's gates; where the group's rows of w begin */
 } task;
 
-const int8_kernels *int8_kernels_here(void)
-{
-#if defined __x86_64__
-    if (cpu_level_get() >= CPU_AVX512 && cpu_has_vnni()) return &int8_kernels_avx512vnni;
-#endif
-    return &int8_kernels_plain;
-}
-
 /* Of the weight; NULL: it is in none. Of int8, rows of whole pieces that have one scale each. */
 static const int8_form *form_of(const op_desc *op)
 {
@@ -64,8 +56,8 @@ int int8_product_fits(const op_desc *op)
 
 /* ---- the operand ---- */
 
-void int8_round_rows(const cpu_kernel *c, const kernel_args *a, const int8_form *f, int64_t row, int64_t rows,
-                     int64_t K, int8_part *to)
+void int8_round_rows(const cpu_kernel *c, const kernel_args *a, const int8_kernels *by, const int8_form *f, int64_t row,
+                     int64_t rows, int64_t K, void *parts)
 {
     const operand_desc *x = &c->op.in[0];
     float piece[CHUNK];
@@ -74,15 +66,15 @@ void int8_round_rows(const cpu_kernel *c, const kernel_args *a, const int8_form 
             size_t there = (size_t)min64(CHUNK, K - k), n = round_up(there, INT8_PART);
             c->k->load(piece, place_of(x, a->in[0], row + r, k), type_of(x), there);
             memset(piece + there, 0, (n - there) * sizeof *piece);
-            int8_kernels_here()->round_row(f, to + k / INT8_PART, (size_t)r, piece, n);
+            by->round_row(f, int8_parts_at(by, parts, (size_t)k / INT8_PART), (size_t)r, piece, n);
         }
 }
 
 /* Tiles of rows, each of one group; where each group's begin is behind them. */
-static int8_part *parts_of(const call *j, int64_t tile)
+static void *parts_of(const call *j, int64_t tile, int64_t k)
 {
     const int8_plan *p = j->c->plan;
-    return (int8_part *)j->a->scratch + tile * p->parts;
+    return int8_parts_at(p->kernels, j->a->scratch, (size_t)(tile * p->parts + k / INT8_PART));
 }
 static int32_t *first_tiles(const call *j)
 {
@@ -100,9 +92,10 @@ static size_t count_tiles(const call *j)
 {
     const int8_plan *p = j->c->plan;
     int32_t *first = first_tiles(j);
+    int64_t together = (int64_t)p->kernels->rows;
     first[0] = 0;
     for (int64_t g = 0; g < p->groups; g++)
-        first[g + 1] = first[g] + (int32_t)((begin_of(j, g + 1) - begin_of(j, g) + INT8_ROWS - 1) / INT8_ROWS);
+        first[g + 1] = first[g] + (int32_t)((begin_of(j, g + 1) - begin_of(j, g) + together - 1) / together);
     return (size_t)first[p->groups];
 }
 
@@ -116,9 +109,10 @@ static kiln_status round_tile(void *arg, size_t index, unsigned slot, error *e)
         int64_t middle = (g + after) / 2;
         *(first[middle] <= at ? &g : &after) = middle;
     }
-    int64_t row = begin_of(j, g) + (at - first[g]) * INT8_ROWS, rows = min64(INT8_ROWS, begin_of(j, g + 1) - row);
+    int64_t together = (int64_t)p->kernels->rows, row = begin_of(j, g) + (at - first[g]) * together;
     (void)slot, (void)e;
-    int8_round_rows(j->c, j->a, p->form, row, rows, p->K, parts_of(j, at));
+    int8_round_rows(j->c, j->a, p->kernels, p->form, row, min64(together, begin_of(j, g + 1) - row), p->K,
+                    parts_of(j, at, 0));
     return KILN_OK;
 }
 
@@ -161,8 +155,8 @@ static void multiply_pair(const call *j, const task *t, int64_t column, int64_t 
 {
     const int8_plan *p = j->c->plan;
     size_t inputs = (size_t)min64(p->deep, p->K - k);
-    const int8_part *a =
-        parts_of(j, first_tiles(j)[t->group] + (t->row - begin_of(j, t->group)) / INT8_ROWS) + k / INT8_PART;
+    int64_t rows_in = (t->row - begin_of(j, t->group)) / (int64_t)p->kernels->rows;
+    const void *a = parts_of(j, first_tiles(j)[t->group] + rows_in, k);
     const uint8_t *row[PAIR];
     int8_ahead next;
     pair_rows(j, t, column, k, row);
@@ -201,8 +195,10 @@ static void run_task(const call *j, const task *t, unsigned slot)
     float *c = (float *)(void *)own;
     int64_t ldc = (int64_t)round_up((size_t)t->n, PAIR);
     int8_strip *strips = (int8_strip *)(void *)(own + p->c_bytes);
+    if (p->kernels->begin) p->kernels->begin(p->form);
     for (int64_t k = 0; k < p->K; k += p->deep) /* a piece of the rows serves all columns */
         for (int64_t i = 0; i < t->n; i += PAIR) multiply_pair(j, t, i, k, strips, c, ldc);
+    if (p->kernels->end) p->kernels->end();
     for (int64_t r = 0; r < t->rows; r++) finish(j, t, c + r * ldc, t->row + r);
 }
 
@@ -273,7 +269,7 @@ static void cut(int8_plan *p, const op_desc *op)
         bands = (p->I + GROUP_BAND - 1) / GROUP_BAND;
     else
         while (bands * p->column_tiles < 8 && p->I / bands > BAND / 4) bands++;
-    p->band = min64(p->I, (int64_t)round_up((size_t)((p->I + bands - 1) / bands), INT8_ROWS));
+    p->band = min64(p->I, (int64_t)round_up((size_t)((p->I + bands - 1) / bands), p->kernels->rows));
     p->bands = (p->I + p->band - 1) / p->band;
 }
 
@@ -281,15 +277,15 @@ static void measure(cpu_kernel *c)
 {
     int8_plan *p = c->plan;
     int64_t gates = c->op.epilogue.geglu ? 2 : 1;
-    int64_t tiles = min64(p->I, p->I / INT8_ROWS + p->groups);
+    int64_t tiles = min64(p->I, p->I / (int64_t)p->kernels->rows + p->groups);
     p->parts = (p->K + INT8_PART - 1) / INT8_PART;
-    p->parts_bytes = round_up((size_t)(tiles * p->parts) * sizeof(int8_part), 64);
+    p->parts_bytes = round_up((size_t)(tiles * p->parts) * p->kernels->part_bytes, 64);
     p->c_bytes = (size_t)p->band * round_up((size_t)(p->width * gates), PAIR) * sizeof(float);
     p->slot_bytes = p->c_bytes + 2 * sizeof(int8_strip);
     c->base.scratch_bytes =
         p->parts_bytes + round_up((size_t)(p->groups + 1) * sizeof(int32_t), 64) + cpu_slots() * p->slot_bytes;
     c->base.flops = 2u * (uint64_t)p->I * (uint64_t)p->J * (uint64_t)(p->K * gates);
-    c->base.name = p->kernels == &int8_kernels_plain ? "int8:plain" : "int8:vnni";
+    c->base.name = p->kernels->linear;
 }
 
 kiln_status int8_product_prepare(cpu_kernel *c, error *e)
@@ -300,7 +296,7 @@ kiln_status int8_product_prepare(cpu_kernel *c, error *e)
     int8_plan *p = mem_calloc(1, sizeof *p);
     if (!p) return error_set(e, KILN_ERR_NOMEM, "out of memory for a kernel");
     c->plan = p, c->plan_free = mem_free, c->body = run;
-    *p = (int8_plan){.kernels = int8_kernels_here(),
+    *p = (int8_plan){.kernels = cpu_int8_kernels(),
                      .form = form_of(op),
                      .b = rows_form(op, 1),
                      .groups = grouped ? w[0] : 1,

@@ -11,10 +11,8 @@
 int int8_product_fits(const op_desc *op);
 kiln_status int8_product_prepare(cpu_kernel *c, error *e);
 
-const int8_kernels *int8_kernels_here(void);
-
-/* Up to INT8_ROWS rows of the first operand from `row` on, rounded; depth K is filled up with 0 to whole parts. */
-void int8_round_rows(const cpu_kernel *c, const kernel_args *a, const int8_form *f, int64_t row, int64_t rows,
-                     int64_t K, int8_part *to);
+/* Up to the kernels' rows of the first operand from `row` on, rounded; depth K is filled up with 0 to whole parts. */
+void int8_round_rows(const cpu_kernel *c, const kernel_args *a, const int8_kernels *by, const int8_form *f, int64_t row,
+                     int64_t rows, int64_t K, void *parts);
 
 #endif

@@ -18,7 +18,7 @@ enum {
     WIDTH = 256,
     PAIRS = WIDTH / PAIR,
     STEP = 256,
-    BAND = 258, /* what is multiplied together divides it */
+    BAND = 258, /* or as much of it as what is multiplied together divides */
     LEAST = 2048,
     TASKS = 32
 };
@@ -51,19 +51,20 @@ int int8_transposed_fits(const op_desc *op)
 
 /* ---- the operand ---- */
 
-static int8_part *parts_at(const call *j, int64_t row, int64_t k)
+static void *parts_at(const call *j, int64_t row, int64_t k)
 {
     const transposed_plan *p = j->c->plan;
-    return (int8_part *)j->a->scratch + row / INT8_ROWS * p->parts + k / INT8_PART;
+    int64_t tile = row / (int64_t)p->kernels->rows;
+    return int8_parts_at(p->kernels, j->a->scratch, (size_t)(tile * p->parts + k / INT8_PART));
 }
 
 static kiln_status round_tile(void *arg, size_t index, unsigned slot, error *e)
 {
     const call *j = arg;
     const transposed_plan *p = j->c->plan;
-    int64_t row = (int64_t)index * INT8_ROWS;
+    int64_t together = (int64_t)p->kernels->rows, row = (int64_t)index * together;
     (void)slot, (void)e;
-    int8_round_rows(j->c, j->a, p->form, row, min64(INT8_ROWS, p->I - row), p->K, parts_at(j, row, 0));
+    int8_round_rows(j->c, j->a, p->kernels, p->form, row, min64(together, p->I - row), p->K, parts_at(j, row, 0));
     return KILN_OK;
 }
 
@@ -127,6 +128,7 @@ static kiln_status tile(void *arg, size_t index, unsigned slot, error *e)
     task t = task_at(j, (int64_t)index);
     buffers *b = (buffers *)(void *)((char *)j->a->scratch + p->rows_bytes + p->sums_bytes + slot * p->slot_bytes);
     (void)e;
+    if (p->kernels->begin) p->kernels->begin(p->form);
     for (int64_t k = t.first; k < t.last; k += STEP) {
         size_t parts = (size_t)(min64(STEP, t.last - k) + INT8_PART - 1) / INT8_PART;
         for (size_t i = 0; i < parts; i++) round_part(j, &t, k + (int64_t)i * INT8_PART, i, b);
@@ -137,6 +139,7 @@ static kiln_status tile(void *arg, size_t index, unsigned slot, error *e)
                                  parts, t.sums + i * PAIR, WIDTH, k > t.first, &next);
         }
     }
+    if (p->kernels->end) p->kernels->end();
     return KILN_OK;
 }
 
@@ -145,12 +148,13 @@ static kiln_status join_tile(void *arg, size_t index, unsigned slot, error *e)
 {
     const call *j = arg;
     const transposed_plan *p = j->c->plan;
-    int64_t column = (int64_t)index % p->columns, first = (int64_t)index / p->columns * INT8_ROWS;
+    int64_t together = (int64_t)p->kernels->rows;
+    int64_t column = (int64_t)index % p->columns, first = (int64_t)index / p->columns * together;
     size_t n = (size_t)min64(WIDTH, p->J - column * WIDTH);
     const float *bias = j->c->op.in[2].dtype ? (const float *)j->a->in[2] + column * WIDTH : NULL;
     float *sums = (float *)(void *)((char *)j->a->scratch + p->rows_bytes);
     (void)slot, (void)e;
-    for (int64_t r = first; r < min64(first + INT8_ROWS, p->I); r++) {
+    for (int64_t r = first; r < min64(first + together, p->I); r++) {
         float *to = sums + (column * p->I + r) * WIDTH;
         for (int64_t i = 1; i < p->chunks; i++) j->c->k->add(to, to + i * p->columns * p->I * WIDTH, n);
         if (bias) j->c->k->add(to, bias, n);
@@ -163,7 +167,7 @@ static kiln_status run(const cpu_kernel *c, const kernel_args *a, error *e)
 {
     const transposed_plan *p = c->plan;
     call j = {c, a};
-    size_t rounds = (size_t)(p->I + INT8_ROWS - 1) / INT8_ROWS;
+    size_t rounds = ((size_t)p->I + p->kernels->rows - 1) / p->kernels->rows;
     TRY(tiles_run(a->pool, rounds, round_tile, &j, e));
     TRY(tiles_run(a->pool, (size_t)(p->columns * p->bands * p->chunks), tile, &j, e));
     return tiles_run(a->pool, rounds * (size_t)p->columns, join_tile, &j, e);
@@ -176,7 +180,8 @@ static void cut(transposed_plan *p)
 {
     p->parts = (p->K + INT8_PART - 1) / INT8_PART;
     p->columns = (p->J + WIDTH - 1) / WIDTH;
-    p->band = min64(BAND, p->I), p->bands = (p->I + BAND - 1) / BAND;
+    int64_t band = BAND - BAND % (int64_t)p->kernels->rows;
+    p->band = min64(band, p->I), p->bands = (p->I + band - 1) / band;
     p->chunks = 1;
     while (p->columns * p->bands * p->chunks < TASKS && p->K / (p->chunks + 1) >= LEAST) p->chunks++;
     p->chunk = (int64_t)round_up((size_t)((p->K + p->chunks - 1) / p->chunks), STEP);
@@ -189,7 +194,7 @@ kiln_status int8_transposed_prepare(cpu_kernel *c, error *e)
     transposed_plan *p = mem_calloc(1, sizeof *p);
     if (!p) return error_set(e, KILN_ERR_NOMEM, "out of memory for a kernel");
     c->plan = p, c->plan_free = mem_free, c->body = run;
-    *p = (transposed_plan){.kernels = int8_kernels_here(),
+    *p = (transposed_plan){.kernels = cpu_int8_kernels(),
                            .form = &int8_form_rounded,
                            .b = rows_form(op, 1),
                            .I = rows_of(&op->in[0]),
@@ -199,11 +204,12 @@ kiln_status int8_transposed_prepare(cpu_kernel *c, error *e)
         return error_set(e, KILN_ERR_UNSUPPORTED, "%s: an operand without elements", op_name(op->kind));
     rows_keep(c, 1);
     cut(p);
-    p->rows_bytes = round_up((size_t)((p->I + INT8_ROWS - 1) / INT8_ROWS * p->parts) * sizeof(int8_part), 64);
+    size_t rounds = ((size_t)p->I + p->kernels->rows - 1) / p->kernels->rows;
+    p->rows_bytes = round_up(rounds * (size_t)p->parts * p->kernels->part_bytes, 64);
     p->sums_bytes = (size_t)(p->chunks * p->columns * p->I * WIDTH) * sizeof(float);
     p->slot_bytes = sizeof(buffers);
     c->base.scratch_bytes = p->rows_bytes + p->sums_bytes + cpu_slots() * p->slot_bytes;
     c->base.flops = 2u * (uint64_t)p->I * (uint64_t)p->J * (uint64_t)p->K;
-    c->base.name = p->kernels == &int8_kernels_plain ? "int8_transposed:plain" : "int8_transposed:vnni";
+    c->base.name = p->kernels->transposed;
     return KILN_OK;
 }

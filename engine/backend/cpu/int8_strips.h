@@ -1,0 +1,545 @@
+/* int8_strips.h - rows of the operand and strips of weights of int8_kernels.h, for vectors of LANES numbers of 32 bits;
+ * included by files that are compiled for them, before their products.
+ *
+ * Codes are laid out LANES outputs side by side, four inputs of each, while they are still packed: words of LANES rows
+ * are turned, and nibbles and high bits are split afterwards, which is the same work for all outputs of a register.
+ * INT8_SIGNED: codes are q, not u = q + zero, for processors that multiply signed bytes by signed ones, and rows stand
+ * by themselves (int8_tile_part).
+ */
+#include "backend/cpu/int8_kernels.h"
+
+#include "kiln/plugin.h"
+#include "tensor/block_scales.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "backend/cpu/int8_lanes.h"
+
+/* ---- the operand ---- */
+
+#if LANES == 16
+/* A part's codes, and the sums of its pieces; returns the scale. */
+INLINE float round_part(int8_t codes[INT8_PART], int32_t sum[INT8_PIECES], const float *x)
+{
+    enum { N = INT8_PART / 16 };
+    const __m512 limit = _mm512_set1_ps(0x1.fffffep127f);
+    __m512 v[N], all = _mm512_setzero_ps();
+    __mmask16 bad = 0;
+    UNROLL for (int i = 0; i < N; i++)
+    {
+        v[i] = _mm512_loadu_ps(x + 16 * i);
+        bad |= _mm512_cmp_ps_mask(_mm512_abs_ps(v[i]), limit, _CMP_NLE_UQ);
+        all = _mm512_max_ps(all, _mm512_abs_ps(v[i]));
+    }
+    float largest = _mm512_reduce_max_ps(all), by = bad || largest < 0x1p-100f ? 0 : 127.0f / largest;
+    __mmask16 keep = bad ? 0 : 0xffff;
+    UNROLL for (int i = 0; i < N; i++)
+    {
+        __m512i q = _mm512_maskz_cvtps_epi32(keep, _mm512_mul_ps(v[i], _mm512_set1_ps(by)));
+        _mm_storeu_si128((__m128i *)(void *)(codes + 16 * i), _mm512_cvtepi32_epi8(q));
+        sum[i / 2] += _mm512_reduce_add_epi32(q);
+    }
+    return bad ? NAN : by == 0 ? 0 : largest / 127.0f;
+}
+#else
+INLINE float largest_lane(__m256 x)
+{
+    __m128 a = _mm_max_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+    a = _mm_max_ps(a, _mm_movehl_ps(a, a));
+    return _mm_cvtss_f32(_mm_max_ss(a, _mm_movehdup_ps(a)));
+}
+INLINE int32_t sum_of_lanes(__m256i x)
+{
+    __m128i a = _mm_add_epi32(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1));
+    a = _mm_add_epi32(a, _mm_shuffle_epi32(a, 0x4e));
+    return _mm_cvtsi128_si32(_mm_add_epi32(a, _mm_shuffle_epi32(a, 0xb1)));
+}
+/* A part's codes, and the sums of its pieces; returns the scale. */
+INLINE float round_part(int8_t codes[INT8_PART], int32_t sum[INT8_PIECES], const float *x)
+{
+    enum { N = INT8_PART / 8 };
+    const __m256 limit = _mm256_set1_ps(0x1.fffffep127f);
+    __m256 v[N], all = _mm256_setzero_ps(), bad = _mm256_setzero_ps();
+    UNROLL for (int i = 0; i < N; i++)
+    {
+        v[i] = _mm256_loadu_ps(x + 8 * i);
+        bad = _mm256_or_ps(bad, _mm256_cmp_ps(magnitude(v[i]), limit, _CMP_NLE_UQ));
+        all = _mm256_max_ps(all, magnitude(v[i]));
+    }
+    int none = _mm256_movemask_ps(bad) != 0;
+    float largest = largest_lane(all), by = none || largest < 0x1p-100f ? 0 : 127.0f / largest;
+    for (int p = 0; p < INT8_PIECES; p++) {
+        __m256i q[4];
+        UNROLL for (int i = 0; i < 4; i++)
+        {
+            q[i] = _mm256_cvtps_epi32(_mm256_mul_ps(v[4 * p + i], _mm256_set1_ps(by)));
+            q[i] = none ? _mm256_setzero_si256() : q[i];
+        }
+        sum[p] += sum_of_lanes(_mm256_add_epi32(_mm256_add_epi32(q[0], q[1]), _mm256_add_epi32(q[2], q[3])));
+        __m256i bytes = _mm256_packs_epi16(_mm256_packs_epi32(q[0], q[1]), _mm256_packs_epi32(q[2], q[3]));
+        bytes = _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+        _mm256_storeu_si256((__m256i *)(void *)(codes + 32 * p), bytes);
+    }
+    return none ? NAN : by == 0 ? 0 : largest / 127.0f;
+}
+#endif
+
+#ifdef INT8_SIGNED
+static void round_row(const int8_form *f, void *parts, size_t row, const float *x, size_t n)
+{
+    int8_tile_part *to = parts;
+    (void)f;
+    for (size_t b = 0; b < n / INT8_PART; b++, x += INT8_PART, to++) {
+        int32_t sum[INT8_PIECES] = {0};
+        to->scale[row] = round_part(to->codes[row], sum, x);
+    }
+}
+#else
+static void round_row(const int8_form *f, void *parts, size_t row, const float *x, size_t n)
+{
+    int8_part *to = parts;
+    for (size_t b = 0; b < n / INT8_PART; b++, x += INT8_PART, to++) {
+        int8_t codes[INT8_PART];
+        int32_t sum[INT8_PIECES] = {0};
+        to->scale[row] = round_part(codes, sum, x);
+        UNROLL for (int i = 0; i < INT8_WORDS; i++) memcpy(to->codes[i][row], codes + 4 * i, 4);
+        if (f->scales <= 1) sum[0] += sum[1];
+        for (size_t i = 0; i == 0 || i < f->scales; i++) to->begin[i][row] = -f->zero * sum[i];
+    }
+}
+#endif
+
+/* ---- codes ---- */
+
+/* Where codes go: LANES outputs of a strip from `first` on. */
+typedef struct {
+    int8_strip *strip;
+    size_t first;
+} outputs;
+
+INLINE vi bits(vi q, int at, char mask) { return W(and)(V(srli_epi32)(q, (unsigned)at), V(set1_epi8)(mask)); }
+INLINE vi iq4(vi q) { return V(shuffle_epi8)(in_each_quarter(iq4_codes()), q); }
+
+/* Codes from 0 up, of which `zero` stands for 0. word: of a row from part `part` on, which may be beyond that part */
+INLINE void put_from(const int zero, outputs to, size_t part, int word, vi q)
+{
+#ifdef INT8_SIGNED
+    q = zero == 128 ? W(xor)(q, V(set1_epi8)(-128)) : V(sub_epi8)(q, V(set1_epi8)((char)zero));
+#endif
+    (void)zero;
+    put_words(to.strip->codes[part + (size_t)word / INT8_WORDS][word % INT8_WORDS][to.first], q);
+}
+INLINE void put(outputs to, size_t part, int word, vi q) { put_from(128, to, part, word, q); }
+INLINE float *scale_at(outputs to, size_t part, size_t piece) { return to.strip->scale[part][piece] + to.first; }
+
+/* d q + m as integers, for 16 outputs: int8_kernels.h */
+typedef struct {
+    vi multiplier, offset; /* of 16 bits, twice */
+} affine;
+
+INLINE vi larger(vi most, vf x)
+{
+    return V(max_epu32)(most, BITS(magnitude(x))); /* what is not finite is the largest */
+}
+
+/* Stores the scale; returns what makes codes, in 256ths, of numbers. */
+INLINE vf codes_by(vi most, float *scale)
+{
+    const vf all = FLOATS(most);
+    some good = below_bits(most, 0x7f800000), there = at_least(good, all, 0x1p-100f);
+    vf least = product_in(there, all, V(set1_ps)(1 / 127.0f));
+    V(store_ps)(scale, either(good, least, V(set1_ps)(NAN)));
+    return V(mul_ps)(quotient_in(there, V(set1_ps)(127), all), V(set1_ps)(256));
+}
+
+INLINE affine affine_of(vf d, vf m, vf by)
+{
+    vi offset = V(cvtps_epi32)(V(fmadd_ps)(m, by, V(set1_ps)(INT8_OFFSET)));
+    return (affine){low_words_twice(V(cvtps_epi32)(V(mul_ps)(d, by))), low_words_twice(offset)};
+}
+
+/* of d (q - 32) */
+INLINE affine about_32(vf d, vf by)
+{
+    vi multiplier = V(cvtps_epi32)(V(mul_ps)(d, by));
+    vi offset = V(sub_epi32)(V(set1_epi32)(INT8_OFFSET), V(slli_epi32)(multiplier, 5));
+    return (affine){low_words_twice(multiplier), low_words_twice(offset)};
+}
+
+INLINE vi rounded(affine a, vi q)
+{
+    vi even = W(and)(q, V(set1_epi16)(255)), odd = V(srli_epi16)(q, 8);
+    even = V(add_epi16)(V(mullo_epi16)(even, a.multiplier), a.offset);
+    odd = V(add_epi16)(V(mullo_epi16)(odd, a.multiplier), a.offset);
+    return high_bytes(even, odd);
+}
+
+/* ---- blocks of 32 ---- */
+
+INLINE void codes_32(const uint32_t type, outputs to, size_t at32, const uint8_t *const row[LANES], size_t at,
+                     const affine *a)
+{
+    const size_t head = type == KILN_Q4_1 ? 4 : type == KILN_Q5_0 ? 6 : type == KILN_Q5_1 ? 8 : 2;
+    const int first = 8 * (int)at32, zero = type == KILN_Q4_0 ? 8 : type == KILN_Q5_0 ? 16 : 128;
+    vi t[4];
+    if (type == KILN_Q8_0) {
+        UNROLL for (int k = 0; k < 2; k++)
+        {
+            turn(t, row, at + head + 16 * (size_t)k);
+            UNROLL for (int i = 0; i < 4; i++) put(to, 0, first + 4 * k + i, W(xor)(t[i], V(set1_epi8)(-128)));
+        }
+        return;
+    }
+    turn(t, row, at + head);
+    vi fifth = W(setzero)();
+    if (type == KILN_Q5_0 || type == KILN_Q5_1) fifth = words(row, at + head - 4);
+    UNROLL for (int i = 0; i < 4; i++)
+    {
+        vi low = bits(t[i], 0, 15), high = bits(t[i], 4, 15);
+        if (type == KILN_IQ4_NL) low = iq4(low), high = iq4(high);
+        if (type == KILN_Q5_0 || type == KILN_Q5_1)
+            low = W(or)(low, fifths(fifth, 4 * i)), high = W(or)(high, fifths(fifth, 16 + 4 * i));
+        if (a) low = rounded(*a, low), high = rounded(*a, high);
+        put_from(zero, to, 0, first + i, low), put_from(zero, to, 0, first + 4 + i, high);
+    }
+}
+
+INLINE uint64_t four_halves(const uint8_t *const row[4], size_t at)
+{
+    return (uint64_t)block_u16(row[0] + at) | (uint64_t)block_u16(row[1] + at) << 16 |
+           (uint64_t)block_u16(row[2] + at) << 32 | (uint64_t)block_u16(row[3] + at) << 48;
+}
+
+enum { BLOCKS_32 = INT8_DEEP / 32 };
+
+/* Of n blocks; their minima, too, where the type has them. */
+INLINE void scales_32(const uint32_t type, vf d[BLOCKS_32], vf m[BLOCKS_32], size_t n, const uint8_t *const row[LANES],
+                      size_t bytes)
+{
+    uint64_t w[BLOCKS_32][2][LANES / 4];
+    const int both = type == KILN_Q4_1 || type == KILN_Q5_1;
+    for (int i = 0; i < LANES / 4; i++)
+        for (size_t p = 0; p < n; p++)
+            for (size_t k = 0; k <= (size_t)both; k++) w[p][k][i] = four_halves(row + 4 * i, p * bytes + 2 * k);
+    for (size_t p = 0; p < n; p++)
+        for (int k = 0; k <= both; k++) (k ? m : d)[p] = widened(w[p][k]);
+}
+
+/* What is left of the last part, n blocks in. */
+static void clear_rest(outputs to, size_t n)
+{
+    for (size_t p = n; p % INT8_PIECES; p++) {
+        V(store_ps)(scale_at(to, p / INT8_PIECES, p % INT8_PIECES), V(setzero_ps)());
+        for (int i = 0; i < 8; i++) put(to, 0, 8 * (int)p + i, W(setzero)());
+    }
+}
+
+INLINE void unpack_32(const uint32_t type, outputs to, const uint8_t *const row[LANES], size_t n, size_t bytes)
+{
+    vf d[BLOCKS_32], m[BLOCKS_32];
+    const int both = type == KILN_Q4_1 || type == KILN_Q5_1;
+    scales_32(type, d, m, n, row, bytes);
+    clear_rest(to, n);
+    for (size_t p = 0; p < n && !both; p++) {
+        V(store_ps)(scale_at(to, p / INT8_PIECES, p % INT8_PIECES), d[p]);
+        codes_32(type, to, p, row, p * bytes, NULL);
+    }
+    for (size_t p = 0; p < n && both; p += INT8_PIECES) {
+        const size_t last = p + INT8_PIECES < n ? p + INT8_PIECES : n;
+        const vf top = V(set1_ps)(type == KILN_Q4_1 ? 15 : 31);
+        vi most = W(setzero)();
+        for (size_t i = p; i < last; i++) most = larger(larger(most, m[i]), V(fmadd_ps)(d[i], top, m[i]));
+        const vf by = codes_by(most, scale_at(to, p / INT8_PIECES, 0));
+        for (size_t i = p; i < last; i++) {
+            const affine a = affine_of(d[i], m[i], by);
+            codes_32(type, to, i, row, i * bytes, &a);
+        }
+    }
+}
+
+/* ---- blocks of 256 ---- */
+
+INLINE vf byte_of(vi w, int i)
+{
+    return V(cvtepi32_ps)(W(and)(V(srli_epi32)(w, (unsigned)(8 * i)), V(set1_epi32)(255)));
+}
+
+INLINE void scales_k(const uint32_t type, outputs to, size_t part, affine a[8], const uint8_t *const row[LANES],
+                     size_t at)
+{
+    vi h[4], s[2], m[2];
+    turn(h, row, at);
+    vf d = halves_of(h[0]), least = halves_of(V(srli_epi32)(h[0], 16));
+    const vf top = V(set1_ps)(type == KILN_Q4_K ? 15 : 31);
+    s[0] = bits(h[1], 0, 63), s[1] = W(or)(bits(h[3], 0, 15), V(slli_epi32)(bits(h[1], 6, 3), 4));
+    m[0] = bits(h[2], 0, 63), m[1] = W(or)(bits(h[3], 4, 15), V(slli_epi32)(bits(h[2], 6, 3), 4));
+    least = V(sub_ps)(V(set1_ps)(-0.0f), least);
+    UNROLL for (int p = 0; p < 8; p += INT8_PIECES)
+    {
+        vf scale[INT8_PIECES], minimum[INT8_PIECES];
+        vi most = W(setzero)();
+        UNROLL for (int i = 0; i < INT8_PIECES; i++)
+        {
+            scale[i] = V(mul_ps)(d, byte_of(s[(p + i) / 4], (p + i) % 4));
+            minimum[i] = V(mul_ps)(least, byte_of(m[(p + i) / 4], (p + i) % 4));
+            most = larger(larger(most, minimum[i]), V(fmadd_ps)(scale[i], top, minimum[i]));
+        }
+        const vf by = codes_by(most, scale_at(to, part + (size_t)p / INT8_PIECES, 0));
+        UNROLL for (int i = 0; i < INT8_PIECES; i++) a[p + i] = affine_of(scale[i], minimum[i], by);
+    }
+}
+
+INLINE void block_k(const uint32_t type, outputs to, size_t part, const uint8_t *const row[LANES], size_t at)
+{
+    affine a[8];
+    scales_k(type, to, part, a, row, at);
+    const size_t head = type == KILN_Q4_K ? 16 : 48;
+    for (int half = 0; half < 2; half++) { /* of the 32 bytes that two parts share */
+        vi t[4], high[4];
+        if (type == KILN_Q5_K) turn(high, row, at + 16 + 16 * (size_t)half);
+        UNROLL for (int pair = 0; pair < 4; pair++)
+        {
+            turn(t, row, at + head + 32 * (size_t)pair + 16 * (size_t)half);
+            UNROLL for (int i = 0; i < 4; i++)
+            {
+                vi low = bits(t[i], 0, 15), up = bits(t[i], 4, 15);
+                if (type == KILN_Q5_K) {
+                    low = W(or)(low, V(slli_epi32)(bits(high[i], 2 * pair, 1), 4));
+                    up = W(or)(up, V(slli_epi32)(bits(high[i], 2 * pair + 1, 1), 4));
+                }
+                put(to, part, 16 * pair + 4 * half + i, rounded(a[2 * pair], low));
+                put(to, part, 16 * pair + 8 + 4 * half + i, rounded(a[2 * pair + 1], up));
+            }
+        }
+    }
+}
+
+INLINE void scales_q6_k(outputs to, size_t part, affine a[16], const uint8_t *const row[LANES], size_t at)
+{
+    uint16_t d[LANES];
+    vi s[4];
+    for (int i = 0; i < LANES; i++) d[i] = block_u16(row[i] + at + 208);
+    turn(s, row, at + 192);
+    const vf all = widened(d);
+    UNROLL for (int p = 0; p < 16; p += INT8_SUBS)
+    {
+        vf scale[INT8_SUBS];
+        vi most = W(setzero)();
+        UNROLL for (int i = 0; i < INT8_SUBS; i++)
+        {
+            vi code = V(srai_epi32)(V(slli_epi32)(s[(p + i) / 4], (unsigned)(24 - (p + i) % 4 * 8)), 24);
+            scale[i] = V(mul_ps)(all, V(cvtepi32_ps)(code));
+            most = larger(most, V(mul_ps)(scale[i], V(set1_ps)(32)));
+        }
+        const vf by = codes_by(most, scale_at(to, part + (size_t)p / INT8_SUBS, 0));
+        UNROLL for (int i = 0; i < INT8_SUBS; i++) a[p + i] = about_32(scale[i], by);
+    }
+}
+
+INLINE void block_q6_k(outputs to, size_t part, const uint8_t *const row[LANES], size_t at)
+{
+    affine s[16];
+    scales_q6_k(to, part, s, row, at);
+    for (int half = 0; half < 2; half++) UNROLL for (int piece = 0; piece < 2; piece++) /* 16 of 32 inputs */
+        {
+            vi a[4], b[4], high[4];
+            const size_t first = at + 64 * (size_t)half + 16 * (size_t)piece;
+            turn(a, row, first), turn(b, row, first + 32);
+            turn(high, row, at + 128 + 32 * (size_t)half + 16 * (size_t)piece);
+            UNROLL for (int k = 0; k < 4; k++) UNROLL for (int i = 0; i < 4; i++)
+            {
+                vi low = bits(k % 2 ? b[i] : a[i], k / 2 * 4, 15), up = bits(high[i], 2 * k, 3);
+                vi q = W(or)(low, V(slli_epi32)(up, 4));
+                put(to, part, 32 * half + 8 * k + 4 * piece + i, rounded(s[8 * half + 2 * k + piece], q));
+            }
+        }
+}
+
+INLINE void block_iq4_xs(outputs to, size_t part, const uint8_t *const row[LANES], size_t at)
+{
+    for (int i = 0; i < LANES; i++)
+        for (int p = 0; p < 8; p++)
+            scale_at(to, part + (size_t)p / INT8_PIECES, (size_t)p % INT8_PIECES)[i] =
+                block_half(row[i] + at) * (float)block_scale_iq4_xs(row[i] + at, p);
+    UNROLL for (int p = 0; p < 8; p++)
+    {
+        vi t[4];
+        turn(t, row, at + 8 + 16 * (size_t)p);
+        UNROLL for (int i = 0; i < 4; i++)
+        {
+            put(to, part, 8 * p + i, iq4(bits(t[i], 0, 15)));
+            put(to, part, 8 * p + 4 + i, iq4(bits(t[i], 4, 15)));
+        }
+    }
+}
+
+/* ---- unpacking ---- */
+
+#define OF_32(name, type, bytes)                                                                                       \
+    static void name(outputs to, const uint8_t *const row[LANES], size_t n) { unpack_32(type, to, row, n / 32, bytes); }
+OF_32(unpack_q8_0, KILN_Q8_0, 34)
+OF_32(unpack_q4_0, KILN_Q4_0, 18)
+OF_32(unpack_q4_1, KILN_Q4_1, 20)
+OF_32(unpack_q5_0, KILN_Q5_0, 22)
+OF_32(unpack_q5_1, KILN_Q5_1, 24)
+OF_32(unpack_iq4_nl, KILN_IQ4_NL, 18)
+
+static void unpack_blocks(uint32_t type, outputs to, const uint8_t *const row[LANES], size_t n)
+{
+    for (size_t p = 0, at = 0; p < n / INT8_PART; p += 256 / INT8_PART) {
+        switch (type) {
+        case KILN_Q4_K: block_k(KILN_Q4_K, to, p, row, at), at += 144; break;
+        case KILN_Q5_K: block_k(KILN_Q5_K, to, p, row, at), at += 176; break;
+        case KILN_Q6_K: block_q6_k(to, p, row, at), at += 210; break;
+        default: block_iq4_xs(to, p, row, at), at += 136; break;
+        }
+    }
+}
+
+static void unpack_rows(outputs to, const uint8_t *const row[LANES], size_t n)
+{
+    clear_rest(to, n / 32);
+    for (size_t i = 0; i < n / 16; i++) {
+        vi t[4];
+        turn(t, row, 16 * i);
+        UNROLL for (int k = 0; k < 4; k++) put(to, 0, 4 * (int)i + k, W(xor)(t[k], V(set1_epi8)(-128)));
+    }
+}
+
+static void unpack_lanes(const int8_form *f, outputs to, const uint8_t *const row[LANES], size_t n)
+{
+    switch (f->type) {
+    case 0: unpack_rows(to, row, n); break;
+    case KILN_Q8_0: unpack_q8_0(to, row, n); break;
+    case KILN_Q4_0: unpack_q4_0(to, row, n); break;
+    case KILN_Q4_1: unpack_q4_1(to, row, n); break;
+    case KILN_Q5_0: unpack_q5_0(to, row, n); break;
+    case KILN_Q5_1: unpack_q5_1(to, row, n); break;
+    case KILN_IQ4_NL: unpack_iq4_nl(to, row, n); break;
+    default: unpack_blocks(f->type, to, row, n); break;
+    }
+}
+
+static void unpack(const int8_form *f, int8_strip *to, const uint8_t *const row[INT8_STRIP], size_t n)
+{
+    for (size_t o = 0; o < INT8_STRIP; o += LANES) unpack_lanes(f, (outputs){to, o}, row + o, n);
+}
+
+/* ---- columns ---- */
+
+/* Codes and scales of 256 columns of a part's rows. */
+typedef struct {
+    int8_t code[INT8_PART][256];
+    float scale[INT8_PART][16];
+} square;
+
+/* LANES numbers of input i: of x, or of columns from 16 s + first on of a square. */
+INLINE vf number(const float *x, size_t ld, const square *q, size_t s, size_t first, size_t i)
+{
+    if (x) return V(loadu_ps)(x + i * ld + first);
+    return V(mul_ps)(V(set1_ps)(q->scale[i][s]), codes_at(q->code[i] + 16 * s + first));
+}
+
+INLINE void round_lanes(outputs to, size_t part, const float *x, size_t ld, const square *from, size_t s)
+{
+    const vi byte = V(set1_epi32)(255);
+    vi largest = W(setzero)();
+    for (size_t i = 0; i < INT8_PART; i++) largest = larger(largest, number(x, ld, from, s, to.first, i));
+    vf most = FLOATS(largest);
+    some good = below_bits(largest, 0x7f800000), there = at_least(good, most, 0x1p-100f);
+    vf by = quotient_in(there, V(set1_ps)(127), most), scale = quotient_in(there, most, V(set1_ps)(127));
+    V(store_ps)(scale_at(to, part, 0), either(good, scale, V(set1_ps)(NAN)));
+    for (size_t w = 0; w < INT8_WORDS; w++) {
+        vi q[4];
+        UNROLL for (size_t i = 0; i < 4; i++)
+        {
+            q[i] = V(cvtps_epi32)(V(mul_ps)(number(x, ld, from, s, to.first, 4 * w + i), by));
+            if (i < 3) q[i] = W(and)(q[i], byte); /* what is not finite is 0 */
+        }
+        vi low = W(or)(q[0], V(slli_epi32)(q[1], 8)), high = W(or)(q[2], V(slli_epi32)(q[3], 8));
+        low = W(or)(low, V(slli_epi32)(high, 16));
+        put(to, part, (int)w, W(xor)(low, V(set1_epi8)(-128)));
+    }
+}
+
+INLINE void round_strip(int8_strip *to, size_t part, const float *x, size_t ld, const square *from, size_t s)
+{
+    for (size_t o = 0; o < INT8_STRIP; o += LANES) round_lanes((outputs){to, o}, part, x, ld, from, s);
+}
+
+static void round_columns(int8_strip to[2], size_t part, const float *x, size_t ld)
+{
+    for (size_t s = 0; s < 2; s++) round_strip(to + s, part, x + s * INT8_STRIP, ld, NULL, 0);
+}
+
+#if LANES == 16
+/* 128 codes of 4 bits and 2. */
+INLINE void read_half(int8_t *to, const uint8_t *four, const uint8_t *two)
+{
+    vi low = _mm512_loadu_si512(four);
+    vi up = _mm512_broadcast_i64x4(_mm256_loadu_si256((const __m256i *)(const void *)two));
+    UNROLL for (int k = 0; k < 2; k++)
+    {
+        vi high = _mm512_srlv_epi64(
+            up, _mm512_set_epi64(4 * k + 2, 4 * k + 2, 4 * k + 2, 4 * k + 2, 4 * k, 4 * k, 4 * k, 4 * k));
+        vi q = bits(low, 4 * k, 15);
+        q = W(or)(q, V(slli_epi16)(W(and)(high, V(set1_epi8)(3)), 4));
+        _mm512_storeu_si512(to + 64 * k, V(sub_epi8)(q, V(set1_epi8)(32)));
+    }
+}
+#else
+INLINE void read_half(int8_t *to, const uint8_t *four, const uint8_t *two)
+{
+    vi up = _mm256_loadu_si256((const __m256i *)(const void *)two);
+    UNROLL for (int k = 0; k < 4; k++)
+    {
+        vi low = _mm256_loadu_si256((const __m256i *)(const void *)(four + 32 * (k % 2)));
+        vi q = W(or)(bits(low, 4 * (k / 2), 15), V(slli_epi16)(bits(up, 2 * k, 3), 4));
+        _mm256_storeu_si256((__m256i *)(void *)(to + 32 * k), V(sub_epi8)(q, V(set1_epi8)(32)));
+    }
+}
+#endif
+
+INLINE void read_q6_k(square *to, size_t i, const uint8_t *b)
+{
+    UNROLL for (int half = 0; half < 2; half++) read_half(to->code[i] + 128 * half, b + 64 * half, b + 128 + 32 * half);
+    for (size_t s = 0; s < 16; s += LANES) V(storeu_ps)
+    (to->scale[i] + s, V(mul_ps)(V(set1_ps)(block_half(b + 208)), codes_at((const int8_t *)b + 192 + s)));
+}
+
+INLINE void read_q8_0(square *to, size_t i, const uint8_t *b)
+{
+    for (size_t k = 0; k < 8; k++, b += 34) {
+        memcpy(to->code[i] + 32 * k, b + 2, 32);
+        to->scale[i][2 * k] = to->scale[i][2 * k + 1] = block_half(b);
+    }
+}
+
+static int round_blocks(uint32_t type, int8_strip to[16], size_t part, const uint8_t *const row[INT8_PART])
+{
+    square q;
+    if (type != KILN_Q6_K && type != KILN_Q8_0) return 0;
+    for (size_t i = 0; i < INT8_PART; i++) {
+        if (type == KILN_Q6_K)
+            read_q6_k(&q, i, row[i]);
+        else
+            read_q8_0(&q, i, row[i]);
+    }
+    for (size_t s = 0; s < 16; s++) round_strip(to + s, part, NULL, 0, &q, s);
+    return 1;
+}
+
+/* ---- what comes next ---- */
+
+/* Bytes [first, last) of some rows for each part. */
+typedef struct {
+    const uint8_t *const *row;
+    size_t rows, first, last;
+    size_t stride;
+} lines;
+INLINE void fetch(const lines *l, size_t part)
+{
+    for (size_t r = part * l->rows; r < (part + 1) * l->rows && r < 2 * INT8_STRIP; r++)
+        for (size_t i = l->first; i < l->last; i += 64) _mm_prefetch((const char *)l->row[r] + i, _MM_HINT_T1);
+}

@@ -1,0 +1,265 @@
+/* int8_cases.c - see int8_cases.h. */
+#include "int8_cases.h"
+
+#include "harness.h"
+
+#include "base/memory_alloc.h"
+#include "tensor/block.h"
+#include "tensor/dtype.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const uint32_t types[] = {KILN_Q8_0, KILN_Q4_0, KILN_Q4_1,   KILN_Q5_0,   KILN_Q5_1, KILN_Q4_K,
+                                 KILN_Q5_K, KILN_Q6_K, KILN_IQ4_NL, KILN_IQ4_XS, 0};
+enum { TYPES = sizeof types / sizeof types[0], OUTPUTS = 2 * INT8_STRIP, DEPTH = 2 * INT8_DEEP, ROWS = 53 };
+/* Of both kinds of kernels: rows that are left over, a tile, two of them, and what is left over then. */
+static const size_t some_rows[] = {1, 2, 3, 4, 5, 6, 7, 12, 13, 15, 16, 17, 31, 32, 33, 48, ROWS};
+
+static uint32_t seed = 1;
+static float uniform(void)
+{
+    seed = seed * 1664525u + 1013904223u;
+    return ((float)(seed >> 8) + 0.5f) * 0x1p-24f;
+}
+static float normal(void)
+{
+    float radius = sqrtf(-2 * logf(uniform()));
+    return radius * cosf(6.2831853f * uniform());
+}
+
+static const char *name_of(uint32_t type) { return type ? dtype_name(type) : "rows of int8"; }
+
+typedef struct {
+    const int8_form *form;
+    size_t row;
+    uint8_t *blocks;
+    float *numbers; /* [OUTPUTS][DEPTH] */
+} weights;
+
+/* Codes of every value, the least among them. */
+static weights rows_of_codes(void)
+{
+    weights w = {.form = &int8_form_rows, .row = DEPTH};
+    w.blocks = mem_alloc(OUTPUTS * DEPTH), w.numbers = mem_alloc(OUTPUTS * DEPTH * sizeof(float));
+    for (size_t i = 0; i < OUTPUTS * DEPTH; i++) {
+        w.blocks[i] = (uint8_t)(uniform() * 256);
+        w.numbers[i] = (float)(int8_t)w.blocks[i];
+    }
+    return w;
+}
+
+/* Of type 0: rows of int8, whose sums have no scale. */
+static weights weights_new(uint32_t type)
+{
+    if (!type) return rows_of_codes();
+    weights w = {.form = int8_form_of(type)};
+    w.row = DEPTH / dtype_block(type) * dtype_block_bytes(type);
+    w.blocks = mem_alloc(OUTPUTS * w.row), w.numbers = mem_alloc(OUTPUTS * DEPTH * sizeof(float));
+    for (size_t i = 0; i < OUTPUTS * DEPTH; i++) w.numbers[i] = normal();
+    CHECK_EQ(block_write(type, w.numbers, w.blocks, OUTPUTS * DEPTH), KILN_OK);
+    CHECK_EQ(block_read_plain(type, w.blocks, w.numbers, OUTPUTS * DEPTH), KILN_OK);
+    return w;
+}
+static void weights_free(weights *w) { mem_free(w->blocks), mem_free(w->numbers); }
+
+enum { PARTS = DEPTH / INT8_PART };
+
+static size_t tiles_of(const int8_kernels *k) { return (ROWS + k->rows - 1) / k->rows; }
+static void *rows_new(const int8_kernels *k)
+{
+    size_t bytes = tiles_of(k) * PARTS * k->part_bytes;
+    return memset(mem_aligned(64, bytes), 0, bytes);
+}
+
+static void round_rows(const int8_kernels *k, const int8_form *f, void *to, const float *x)
+{
+    for (size_t r = 0; r < ROWS; r++)
+        k->round_row(f, int8_parts_at(k, to, r / k->rows * PARTS), r % k->rows, x + r * DEPTH, DEPTH);
+}
+
+/* c[rows][OUTPUTS], piece after piece of the depth; the last piece is shorter. */
+static void multiply(const int8_kernels *k, const weights *w, void *a, size_t rows, size_t depth, float *c)
+{
+    if (k->begin) k->begin(w->form);
+    int8_strip *strip = mem_aligned(64, 2 * sizeof *strip);
+    for (size_t from = 0; from < depth; from += INT8_DEEP) {
+        size_t n = depth - from < INT8_DEEP ? depth - from : INT8_DEEP, parts = from / INT8_PART;
+        for (size_t s = 0; s < 2; s++) {
+            const uint8_t *row[INT8_STRIP];
+            for (size_t i = 0; i < INT8_STRIP; i++)
+                row[i] = w->blocks + (s * INT8_STRIP + i) * w->row + from / w->form->block * w->form->bytes;
+            k->unpack(w->form, strip + s, row, n);
+        }
+        k->multiply(w->form, strip, int8_parts_at(k, a, parts), PARTS, rows, (n + INT8_PART - 1) / INT8_PART, c,
+                    OUTPUTS, from > 0, &(int8_ahead){.bytes = 0});
+    }
+    if (k->end) k->end();
+    mem_free(strip);
+}
+
+static double error_of(const weights *w, const float *x, const float *c, size_t rows)
+{
+    double off = 0, all = 0;
+    for (size_t r = 0; r < rows; r++)
+        for (size_t o = 0; o < OUTPUTS; o++) {
+            double sum = 0;
+            for (size_t i = 0; i < DEPTH; i++) sum += (double)w->numbers[o * DEPTH + i] * x[r * DEPTH + i];
+            off += (sum - c[r * OUTPUTS + o]) * (sum - c[r * OUTPUTS + o]), all += sum * sum;
+        }
+    return sqrt(off / all);
+}
+
+void int8_check_errors(const int8_kernels *k)
+{
+    float *x = mem_alloc(ROWS * DEPTH * sizeof *x), c[ROWS * OUTPUTS];
+    void *a = rows_new(k);
+    for (size_t t = 0; t < TYPES; t++) {
+        weights w = weights_new(types[t]);
+        double off[2];
+        for (int outliers = 0; outliers < 2; outliers++) {
+            for (size_t i = 0; i < ROWS * DEPTH; i++) x[i] = normal() * (outliers && i % 97 == 5 ? 100 : 1);
+            round_rows(k, w.form, a, x);
+            multiply(k, &w, a, ROWS, DEPTH, c);
+            off[outliers] = error_of(&w, x, c, ROWS);
+        }
+        printf("  %s, %s: %.2e, with outliers %.2e\n", k->name, name_of(types[t]), off[0], off[1]);
+        CHECK(off[0] <= 1e-2);
+        CHECK(off[1] <= 8e-2);
+        weights_free(&w);
+    }
+    mem_free(x), mem_free(a);
+}
+
+/* Numbers of every size, and such as are 0 or not finite. */
+static void make_rows(float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++) x[i] = normal() * ldexpf(1, (int)(i / 640 % 9) - 4);
+    memset(x + INT8_PART, 0, INT8_PART * sizeof *x);
+    for (size_t i = 2 * INT8_PART; i < 3 * INT8_PART; i++) x[i] *= 0x1p-120f;
+    x[DEPTH + 3] = INFINITY, x[2 * DEPTH + 40] = NAN, x[3 * DEPTH + 7] = -0.0f;
+}
+
+/* One layout or the other: q of a row's part, and what it is multiplied by. */
+static int code_of(const int8_kernels *k, const void *part, size_t row, size_t i)
+{
+    if (k->rows == INT8_TILE_ROWS) return ((const int8_tile_part *)part)->codes[row][i];
+    return ((const int8_part *)part)->codes[i / 4][row][i % 4];
+}
+static float scale_of(const int8_kernels *k, const void *part, size_t row)
+{
+    return k->rows == INT8_TILE_ROWS ? ((const int8_tile_part *)part)->scale[row]
+                                     : ((const int8_part *)part)->scale[row];
+}
+static int same_number(float a, float b) { return isnan(a) ? isnan(b) : memcmp(&a, &b, sizeof a) == 0; }
+
+static int same_rows(const int8_kernels *k, void *expected, void *got)
+{
+    const int8_kernels *plain = &int8_kernels_plain;
+    int same = k->rows != plain->rows || memcmp(expected, got, tiles_of(k) * PARTS * k->part_bytes) == 0;
+    for (size_t r = 0; r < ROWS; r++)
+        for (size_t p = 0; p < PARTS; p++) {
+            const void *a = int8_parts_at(plain, expected, r / plain->rows * PARTS + p),
+                       *b = int8_parts_at(k, got, r / k->rows * PARTS + p);
+            same &= same_number(scale_of(plain, a, r % plain->rows), scale_of(k, b, r % k->rows));
+            for (size_t i = 0; i < INT8_PART; i++)
+                same &= code_of(plain, a, r % plain->rows, i) == code_of(k, b, r % k->rows, i);
+        }
+    return same;
+}
+
+static void check_sums(const int8_kernels *k, const weights *w, void *a, void *b, size_t rows)
+{
+    float expected[ROWS * OUTPUTS], got[ROWS * OUTPUTS];
+    size_t depth = rows % 2 ? DEPTH : DEPTH - (w->form->block <= 32 ? 224 : 256); /* 224: half a part at the end */
+    int same = 1;
+    multiply(&int8_kernels_plain, w, a, rows, depth, expected);
+    multiply(k, w, b, rows, depth, got);
+    for (size_t i = 0; i < rows * OUTPUTS; i++) same &= same_number(expected[i], got[i]);
+    CHECK_MSG(same, "%s, %s, %zu rows: other sums", k->name, name_of(w->form->type), rows);
+    for (size_t o = 0; o < OUTPUTS && rows > 2; o++)
+        CHECK(isfinite(got[o]) && isnan(got[OUTPUTS + o]) && isnan(got[2 * OUTPUTS + o]));
+}
+
+void int8_check_bits(const int8_kernels *k)
+{
+    float *x = mem_alloc(ROWS * DEPTH * sizeof *x);
+    void *a = rows_new(&int8_kernels_plain), *b = rows_new(k);
+    make_rows(x, ROWS * DEPTH);
+    for (size_t t = 0; t < TYPES; t++) {
+        weights w = weights_new(types[t]);
+        round_rows(&int8_kernels_plain, w.form, a, x), round_rows(k, w.form, b, x);
+        CHECK_MSG(same_rows(k, a, b), "%s, %s: other codes", k->name, name_of(types[t]));
+        for (size_t i = 0; i < sizeof some_rows / sizeof *some_rows; i++) check_sums(k, &w, a, b, some_rows[i]);
+        weights_free(&w);
+    }
+    mem_free(x), mem_free(a), mem_free(b);
+}
+
+/* ---- transposed weights: terms of a sum have scales of their own ---- */
+
+/* Columns of every size, of nothing, of hardly anything, and such as are not finite. */
+static void make_columns(float *x, size_t ld)
+{
+    for (size_t i = 0; i < INT8_PART * ld; i++) x[i] = normal() * ldexpf(1, (int)(i % ld % 9) - 4);
+    for (size_t i = 0; i < INT8_PART; i++) x[i * ld + 3] = 0, x[i * ld + 20] *= 0x1p-120f;
+    x[5 * ld + 7] = NAN, x[31 * ld + 30] = -INFINITY, x[6 * ld + 11] = -0.0f;
+}
+
+static int weight_at(const int8_kernels *k, const int8_strip *s, size_t part, size_t o, size_t i)
+{
+    uint8_t u = s[o / INT8_STRIP].codes[part][i / 4][o % INT8_STRIP][i % 4];
+    return k->rows == INT8_TILE_ROWS ? (int8_t)u : u - 128;
+}
+
+void int8_check_columns(const int8_kernels *k)
+{
+    enum { LD = 40, PLACE = 3 };
+    float x[INT8_PART * LD];
+    int8_strip *plain = mem_aligned(64, 2 * sizeof *plain), *fast = mem_aligned(64, 2 * sizeof *fast);
+    make_columns(x, LD);
+    int8_kernels_plain.round_columns(plain, PLACE, x, LD), k->round_columns(fast, PLACE, x, LD);
+    for (size_t o = 0; o < OUTPUTS; o++) {
+        float scale = fast[o / INT8_STRIP].scale[PLACE][0][o % INT8_STRIP];
+        CHECK(same_number(plain[o / INT8_STRIP].scale[PLACE][0][o % INT8_STRIP], scale));
+        CHECK_EQ(isnan(scale) != 0, o == 7 || o == 30);
+        for (size_t i = 0; i < INT8_PART; i++) {
+            int code = weight_at(k, fast, PLACE, o, i);
+            CHECK_EQ(code, weight_at(&int8_kernels_plain, plain, PLACE, o, i));
+            if (!isnan(scale) && o != 20) CHECK(fabsf((float)code * scale - x[i * LD + o]) <= 0.5001f * scale);
+        }
+    }
+    mem_free(plain), mem_free(fast);
+}
+
+/* What is read of 256 columns of blocks is what they stand for, rounded. */
+void int8_check_blocks(const int8_kernels *k)
+{
+    static const uint32_t own[] = {KILN_Q6_K, KILN_Q8_0};
+    enum { COLUMNS = 16 * INT8_STRIP, PLACE = 2 };
+    float *x = mem_alloc(INT8_PART * COLUMNS * sizeof *x);
+    uint8_t *blocks = mem_alloc(INT8_PART * COLUMNS * 2);
+    int8_strip *plain = mem_aligned(64, 16 * sizeof *plain), *fast = mem_aligned(64, 16 * sizeof *fast);
+    for (size_t t = 0; t < 2; t++) {
+        const uint8_t *row[INT8_PART];
+        size_t bytes = COLUMNS / dtype_block(own[t]) * dtype_block_bytes(own[t]);
+        for (size_t i = 0; i < INT8_PART * COLUMNS; i++) x[i] = normal();
+        CHECK_EQ(block_write(own[t], x, blocks, INT8_PART * COLUMNS), KILN_OK);
+        CHECK_EQ(block_read_plain(own[t], blocks, x, INT8_PART * COLUMNS), KILN_OK);
+        for (size_t i = 0; i < INT8_PART; i++) row[i] = blocks + i * bytes;
+        if (!k->round_blocks(own[t], fast, PLACE, row)) continue;
+        int same = 1;
+        for (size_t s = 0; s < 16; s += 2)
+            int8_kernels_plain.round_columns(plain + s, PLACE, x + s * INT8_STRIP, COLUMNS);
+        for (size_t o = 0; o < COLUMNS; o++) {
+            same &= plain[o / INT8_STRIP].scale[PLACE][0][o % INT8_STRIP] ==
+                    fast[o / INT8_STRIP].scale[PLACE][0][o % INT8_STRIP];
+            for (size_t i = 0; i < INT8_PART; i++)
+                same &= weight_at(k, fast, PLACE, o, i) == weight_at(&int8_kernels_plain, plain, PLACE, o, i);
+        }
+        CHECK_MSG(same, "%s, %s: other codes", k->name, dtype_name(own[t]));
+    }
+    mem_free(x), mem_free(blocks), mem_free(plain), mem_free(fast);
+}
