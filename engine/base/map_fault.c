@@ -85,6 +85,11 @@ static void install(void)
     sigaction(SIGBUS, &action, &before);
 }
 
+int map_guard_is(const struct sigaction *action)
+{
+    return (action->sa_flags & SA_SIGINFO) && action->sa_sigaction == on_fault;
+}
+
 size_t map_guard(const void *data, size_t bytes)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;

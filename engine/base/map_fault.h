@@ -9,6 +9,7 @@
 #ifndef KILN_BASE_MAP_FAULT_H
 #define KILN_BASE_MAP_FAULT_H
 
+#include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,5 +20,7 @@
 size_t map_guard(const void *data, size_t bytes);
 void map_unguard(size_t guard); /* before munmap() */
 size_t map_torn(size_t guard);  /* the first byte found missing, or MAP_WHOLE */
+/* 1: this is the handler that guards maps, which the first of them installs. */
+int map_guard_is(const struct sigaction *action);
 
 #endif

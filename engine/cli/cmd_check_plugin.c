@@ -75,6 +75,7 @@ const manual manual_check_plugin = {
 /* What a child process tries: one of these. */
 typedef struct {
     const check_context *of;
+    const char *plugin; /* its id; NULL: the node's check looks at the process itself */
     const node_info *node;
     const kiln_op_kind *op;
     const check_device *on; /* of an op */
@@ -83,12 +84,24 @@ typedef struct {
     const kiln_model_family *family;
 } trial;
 
-static check_counts counts_of(const trial *t)
+static check_counts tried(const trial *t)
 {
     if (t->node) return check_node(t->of, t->node);
     if (t->op) return check_op(t->op, t->on);
     if (t->family) return check_family(t->of, t->family);
     return t->sampler ? check_sampler(t->sampler) : check_schedule(t->schedule);
+}
+
+static void note_habit(void *counts, const char *what) { check_found(counts, 0, "process", "it %s", what); }
+
+/* Also what its process is left like. */
+static check_counts counts_of(const trial *t)
+{
+    process_state state = {0};
+    if (t->plugin) process_state_take(&state, t->plugin, 1);
+    check_counts c = tried(t);
+    process_state_find(&state, t->plugin, note_habit, &c);
+    return c;
 }
 
 /* In a child process: checks it and sends the counts through the pipe. */
@@ -201,13 +214,13 @@ static uint64_t try_samplers(const plugin_info *p, check_counts *total)
         const kiln_sampler *row = sampler_api.sampler_at(i);
         if (!is_own(p, "sampler", row->name)) continue;
         check_subject("sampler", row->name);
-        try_one(&(trial){.sampler = row}, total), tried++;
+        try_one(&(trial){.plugin = p->id, .sampler = row}, total), tried++;
     }
     for (size_t i = 0; i < sampler_api.schedule_count(); i++) {
         const kiln_schedule *row = sampler_api.schedule_at(i);
         if (!is_own(p, "schedule", row->name)) continue;
         check_subject("schedule", row->name);
-        try_one(&(trial){.schedule = row}, total), tried++;
+        try_one(&(trial){.plugin = p->id, .schedule = row}, total), tried++;
     }
     return tried;
 }
@@ -216,7 +229,7 @@ static uint64_t try_ops(const plugin_info *p, const check_device *on, check_coun
 {
     uint64_t tried = 0;
     for (const kiln_op_kind *k; (k = op_kind_of(p->id, tried)) != NULL; tried++)
-        check_subject("op", k->name), try_one(&(trial){.op = k, .on = on}, total);
+        check_subject("op", k->name), try_one(&(trial){.plugin = p->id, .op = k, .on = on}, total);
     return tried;
 }
 
@@ -229,7 +242,7 @@ static uint64_t try_families(const check_context *of, check_counts *total)
         const kiln_model_family *row = model_api.family_at(NULL, i);
         if (strcmp(owner, p->id) != 0 || !row) continue;
         check_subject("family", row->name);
-        try_one(&(trial){.of = of, .family = row}, total), tried++;
+        try_one(&(trial){.of = of, .plugin = p->id, .family = row}, total), tried++;
     }
     return tried;
 }

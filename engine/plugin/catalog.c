@@ -152,7 +152,8 @@ catalog *catalog_open(const char *plugins, error *e)
     loader_trust_check();
     if (c->n_node) qsort(c->node, c->n_node, sizeof *c->node, by_type);
     for (size_t i = 0; i < c->plugins.n; i++)
-        if (c->info[i].table && !c->info[i].shipped) process_state_watch(c->info[i].id);
+        if (c->info[i].table && !c->info[i].shipped)
+            process_state_watch(c->info[i].id, registry_has_rows_of(c->info[i].id));
     return c;
 }
 

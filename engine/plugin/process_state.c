@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/descriptors.h"
 #include "base/log.h"
+#include "base/map_fault.h"
 #include "base/memory_alloc.h"
 #include "base/print.h"
 #include "plugin/crash_report.h"
@@ -30,7 +31,10 @@ static size_t n_watched;
 static atomic_int said_output[PLUGINS_MAX];
 static int home = -1;              /* the working folder */
 static int stream[STREAMS];        /* copies of descriptors 0 to 2 */
-static atomic_uint running;        /* calls that are looked at */
+static atomic_uint running, begun; /* calls of watched plugins that are looked at, and how many ever were */
+static atomic_uint hosts;          /* calls of kiln's own nodes that are: code that a plugin lends may run in them */
+static const char *lender[PLUGINS_MAX];
+static size_t n_lender;
 static int printed = -1;           /* the file in memory; -1: standard output is everybody's */
 static _Atomic off_t printed_seen; /* of what was written there */
 
@@ -77,7 +81,7 @@ static digest take_environment(int alone)
     return d;
 }
 
-void process_state_watch(const char *plugin)
+void process_state_watch(const char *plugin, int lends)
 {
     if (n_watched == PLUGINS_MAX) return;
     if (home < 0) {
@@ -85,6 +89,7 @@ void process_state_watch(const char *plugin)
         for (int i = 0; i < STREAMS; i++) stream[i] = fcntl(i, F_DUPFD_CLOEXEC, SPARE_FROM);
     }
     watched[n_watched++] = plugin;
+    if (lends) lender[n_lender++] = plugin;
     take_environment(1);
 }
 
@@ -94,7 +99,7 @@ void process_state_forget(void)
     for (int i = 0; n_watched && i < STREAMS; i++)
         if (stream[i] >= 0) close(stream[i]);
     home = -1;
-    n_watched = 0;
+    n_watched = n_lender = 0;
     mem_free(environment_text);
     environment_text = NULL;
 }
@@ -190,8 +195,11 @@ void process_state_take(process_state *s, const char *plugin, int count_threads)
 {
     char status[STATUS_BYTES];
     s->watched = process_state_is_watched(plugin);
-    if (!s->watched) return;
-    s->alone = atomic_fetch_add(&running, 1) == 0;
+    s->lent = !s->watched && n_lender;
+    if (!s->watched && !s->lent) return;
+    s->alone = atomic_fetch_add(s->lent ? &hosts : &running, 1) == 0;
+    s->begun = s->lent ? atomic_load(&begun) : atomic_fetch_add(&begun, 1);
+    s->beside = s->lent && atomic_load(&running) > 0;
     pthread_sigmask(SIG_BLOCK, NULL, &s->mask);
     for (int i = 0; i < WATCHED_SIGNALS; i++) sigaction(signals[i], NULL, &s->action[i]);
     if (stat(".", &s->folder) != 0) s->folder.st_ino = 0;
@@ -210,8 +218,8 @@ void process_state_take(process_state *s, const char *plugin, int count_threads)
     s->began = clock_seconds();
     const char *locale = setlocale(LC_ALL, NULL);
     snprintf(s->locale, sizeof s->locale, "%s", locale ? locale : "C");
-    s->threads = count_threads ? threads() : 0;
-    s->environment = take_environment(s->alone);
+    s->threads = count_threads && !s->lent ? threads() : 0; /* kiln's own nodes begin those of libraries */
+    s->environment = take_environment(s->alone && !s->beside);
 }
 
 typedef struct {
@@ -232,8 +240,14 @@ __attribute__((format(printf, 2, 3))) static void say(const blame *b, const char
         b->found(b->arg, what);
         return;
     }
-    log_warn("node '%s' (%s) of plugin %s%s %s", b->node, b->type, b->plugin,
-             b->s->alone ? "" : ", or one that ran beside it,", what);
+    const char *beside = b->s->alone ? "" : ", or one that ran beside it,";
+    if (b->s->lent) {
+        char others[32] = "";
+        if (n_lender > 1) snprintf(others, sizeof others, " or %zu more", n_lender - 1);
+        log_warn("node '%s' (%s)%s with code of plugin %s%s %s", b->node, b->type, beside, lender[0], others, what);
+    } else {
+        log_warn("node '%s' (%s) of plugin %s%s %s", b->node, b->type, b->plugin, beside, what);
+    }
 }
 
 static void compare_signals(const blame *b)
@@ -249,7 +263,7 @@ static void compare_signals(const blame *b)
     for (int i = 0; i < WATCHED_SIGNALS; i++) {
         struct sigaction now;
         if (sigaction(signals[i], NULL, &now) != 0 || now.sa_handler == b->s->action[i].sa_handler) continue;
-        if (b->s->action[i].sa_flags & (int)SA_RESETHAND) continue;
+        if (b->s->action[i].sa_flags & (int)SA_RESETHAND || map_guard_is(&now)) continue;
         sigaction(signals[i], &b->s->action[i], NULL);
         say(b, "changed what SIG%s does; it was put back. A plugin handles no signals", sigabbrev_np(signals[i]));
     }
@@ -480,7 +494,7 @@ static void compare_output(const blame *b)
     if (fstat(printed, &now) != 0 || now.st_size <= seen ||
         !atomic_compare_exchange_strong(&printed_seen, &seen, now.st_size))
         return;
-    size_t which = b ? index_of(b->plugin) : PLUGINS_MAX;
+    size_t which = b ? index_of(b->s->lent ? lender[0] : b->plugin) : PLUGINS_MAX;
     if (which < PLUGINS_MAX && (b->found || !atomic_exchange(&said_output[which], 1)))
         say(b, "wrote to standard output, which is for the paths of results; what it writes goes to standard error "
                "instead. Use "
@@ -506,7 +520,8 @@ static void compare_threads(const blame *b)
 static void compare(blame b, const process_state *s)
 {
     process_state was = *s;
-    if (atomic_fetch_sub(&running, 1) != 1) was.alone = 0;
+    if (atomic_fetch_sub(s->lent ? &hosts : &running, 1) != 1) was.alone = 0;
+    if (s->lent && (s->beside || atomic_load(&begun) != s->begun)) return; /* those look for themselves */
     b.s = &was;
     compare_descriptors(&b);
     compare_streams(&b);
@@ -522,7 +537,7 @@ static void compare(blame b, const process_state *s)
 
 void process_state_compare(const process_state *s, const char *node, const char *type, const char *plugin)
 {
-    if (s->watched) compare((blame){.node = node, .type = type, .plugin = plugin}, s);
+    if (s->watched || s->lent) compare((blame){.node = node, .type = type, .plugin = plugin}, s);
 }
 
 void process_state_find(const process_state *s, const char *plugin, void (*found)(void *arg, const char *what),

@@ -17,6 +17,8 @@ enum { WATCHED_SIGNALS = 11, WATCHED_LIMITS = 8, WATCHED_TIMERS = 3, STREAMS = 3
 
 typedef struct {
     int watched, alone; /* alone: no other such call ran beside it */
+    int lent, beside;   /* lent: of a node of kiln's own; beside: a watched call ran when it began */
+    unsigned begun;
     sigset_t mask;
     struct sigaction action[WATCHED_SIGNALS];
     struct stat folder, stream[STREAMS];
@@ -33,8 +35,9 @@ typedef struct {
     digest environment;
 } process_state;
 
-/* Plugins whose calls are looked at, by id; called while plugins are loaded. forget: none any more. */
-void process_state_watch(const char *plugin);
+/* Plugins whose calls are looked at, by id; called while plugins are loaded. lends: it has samplers, families, ops or
+ * the like, which run in nodes of kiln's own, so that these are looked at too. forget: none any more. */
+void process_state_watch(const char *plugin, int lends);
 void process_state_forget(void);
 /* After the constructors or open() of that file, in a process that is watched: stops timers, with a warning. */
 void process_state_loaded(const char *path);

@@ -426,33 +426,38 @@ typedef struct { /* the first 16 bytes are frozen for ever */
 /* Of a kiln_param that is an ENUM: its table of kiln_choice. */
 #define KILN_CHOICES(a) .choice = (a), .choice_stride = (uint32_t)sizeof((a)[0])
 
+/* Members in their order, since C++11 knows no names of them. */
 #define KILN_PLUGIN_OPEN(pid, ver, lic, open_fn, ...)                                                                  \
     static const kiln_node *const kiln_nodes_[] = {__VA_ARGS__};                                                       \
     extern KILN_EXPORT const kiln_plugin kiln_plugin_v1;                                                               \
-    const kiln_plugin kiln_plugin_v1 = {.magic = KILN_MAGIC,                                                           \
-                                        .size = (uint32_t)sizeof(kiln_plugin),                                         \
-                                        .abi_major = KILN_ABI_MAJOR,                                                   \
-                                        .abi_minor = KILN_ABI_MINOR,                                                   \
-                                        .n_node = (uint32_t)(sizeof kiln_nodes_ / sizeof kiln_nodes_[0]),              \
-                                        .id = (pid),                                                                   \
-                                        .version = (ver),                                                              \
-                                        .license = (lic),                                                              \
-                                        .node = kiln_nodes_,                                                           \
-                                        .open = (open_fn)}
+    const kiln_plugin kiln_plugin_v1 = {KILN_MAGIC,                                                                    \
+                                        (uint32_t)sizeof(kiln_plugin),                                                 \
+                                        KILN_ABI_MAJOR,                                                                \
+                                        KILN_ABI_MINOR,                                                                \
+                                        (uint32_t)(sizeof kiln_nodes_ / sizeof kiln_nodes_[0]),                        \
+                                        (pid),                                                                         \
+                                        (ver),                                                                         \
+                                        (lic),                                                                         \
+                                        kiln_nodes_,                                                                   \
+                                        (open_fn),                                                                     \
+                                        NULL}
 
 #define KILN_PLUGIN(pid, ver, lic, ...) KILN_PLUGIN_OPEN(pid, ver, lic, NULL, __VA_ARGS__)
 
 /* A plugin that only registers rows (model families, samplers) in open_fn. */
 #define KILN_PLUGIN_WITHOUT_NODES(pid, ver, lic, open_fn)                                                              \
     extern KILN_EXPORT const kiln_plugin kiln_plugin_v1;                                                               \
-    const kiln_plugin kiln_plugin_v1 = {.magic = KILN_MAGIC,                                                           \
-                                        .size = (uint32_t)sizeof(kiln_plugin),                                         \
-                                        .abi_major = KILN_ABI_MAJOR,                                                   \
-                                        .abi_minor = KILN_ABI_MINOR,                                                   \
-                                        .id = (pid),                                                                   \
-                                        .version = (ver),                                                              \
-                                        .license = (lic),                                                              \
-                                        .open = (open_fn)}
+    const kiln_plugin kiln_plugin_v1 = {KILN_MAGIC,                                                                    \
+                                        (uint32_t)sizeof(kiln_plugin),                                                 \
+                                        KILN_ABI_MAJOR,                                                                \
+                                        KILN_ABI_MINOR,                                                                \
+                                        0,                                                                             \
+                                        (pid),                                                                         \
+                                        (ver),                                                                         \
+                                        (lic),                                                                         \
+                                        NULL,                                                                          \
+                                        (open_fn),                                                                     \
+                                        NULL}
 
 #ifdef __cplusplus
 }

@@ -116,6 +116,12 @@ before() { # NAME TYPE FUNCTION
 before in_check EndingInCheck check
 before in_expand EndingInExpand expand
 before in_wants EndingInWants wants
+# `kiln check` calls them too, and is no more believed than a run.
+for json in "" --json; do
+    workflow EndingInCheck _exit >w.yaml; "$kiln" check w.yaml --plugins plugins $json >paths.txt 2>run.txt
+    [ $? -eq 1 ] && [ ! -s paths.txt ] && grep -q "node 'last words' (EndingInCheck): plugin org.example.ending: ended the process with status 0 in its check()" run.txt; verdict "in_kiln_check$json" $?
+    workflow EndingInCheck none >w.yaml; "$kiln" check w.yaml --plugins plugins $json >paths.txt 2>run.txt && [ -s paths.txt ]; verdict "kiln_check_passes$json" $?
+done
 
 # ---- a plugin that ends the process when it is loaded, but not in the probe: its nodes are known without it
 for where in open load; do

@@ -24,6 +24,44 @@ for cc in gcc clang; do
         verdict "kiln.hpp_c++${std}_$cxx" $?
     done
 done
+# A plugin in plain C++11 whose rows are filled member by member.
+cat >plain.cpp <<'P'
+#include "kiln/plugin.h"
+#include "kiln/value.h"
+static kiln_status run(const kiln_call *c)
+{
+    const kiln_value_api *v = static_cast<const kiln_value_api *>(c->host->ability(KILN_VALUE_ABILITY));
+    c->out[0] = v->new_int(c->ctx, 11);
+    return c->out[0] ? KILN_OK : KILN_ERR_NOMEM;
+}
+static kiln_port port()
+{
+    kiln_port p = kiln_port();
+    return p.name = "INT", p.type = "INT", p.doc = "Eleven.", p;
+}
+static const kiln_port out[] = {port()};
+static kiln_node row()
+{
+    kiln_node n = kiln_node();
+    n.size = sizeof n, n.flags = KILN_NODE_PURE, n.devices = KILN_CPU, n.revision = 1, n.type = "PlainEleven", n.doc = "Eleven.";
+    return n.out = out, n.n_out = 1, n.out_stride = sizeof *out, n.run = run, n;
+}
+static const kiln_node node = row();
+#ifdef NODES
+KILN_PLUGIN("org.example.plain", "1.0.0", "MIT", &node);
+#else
+static kiln_status open_plugin(const kiln_host *h) { return h && node.run ? KILN_OK : KILN_ERR_BUG; }
+KILN_PLUGIN_WITHOUT_NODES("org.example.plain", "1.0.0", "MIT", open_plugin);
+#endif
+P
+mkdir -p plain
+for cxx in g++ clang++; do
+    command -v $cxx >/dev/null || continue
+    for std in 11 14 17 20; do
+        $cxx -std=c++$std $warn -I"$include" -fsyntax-only plain.cpp >said.txt 2>&1 && $cxx -std=c++$std $warn -DNODES -I"$include" -fPIC -fvisibility=hidden -shared plain.cpp -o plain/plain.so >said.txt 2>&1 &&
+            chmod go-w plain plain/plain.so && "$kiln" check-plugin plain/plain.so --sets 1 >said.txt 2>&1; verdict "a_plugin_in_c++${std}_$cxx" $?
+    done
+done
 # kit.h's rows are in the order of their structs, which is what C++20 takes.
 cat >rows.cpp <<'P'
 #include "kiln/kit.h"

@@ -91,6 +91,21 @@ faulted untouched "plugin org.example.manners: \|output 'image' holds a number t
 "$kiln" run "$KILN_ROOT/workflows/txt2img.yaml" --plugins plugins --models "$KILN_ROOT/workflows/models" --set steps=2 --set sampler.sampler_name=manners_never --no-cache --out never >paths.txt 2>run.txt
 [ $? -ne 0 ] && grep -q "the sampler 'manners_never' returned without one call of denoise(), so nothing was sampled" run.txt && [ -z "$(ls never 2>/dev/null)" ]; verdict a_sampler_that_never_steps $?
 
+# ---- what a plugin lends to nodes of kiln's own is looked at too, by a run and by check-plugin
+lent() { # WAY: the picture's bytes are in $drawn, and its place and permissions are what they always are
+    rm -rf lent; MANNERS_SAMPLER=$1 "$kiln" run "$KILN_ROOT/workflows/txt2img.yaml" --plugins plugins --models "$KILN_ROOT/workflows/models" --set steps=2 --set sampler.sampler_name=manners_lent --no-cache --out lent >paths.txt 2>run.txt &&
+        [ "$(cat paths.txt)" = lent/kiln_00001_.png ] && [ "$(stat -c %a lent/kiln_00001_.png)" = 644 ] && drawn=$(cksum <lent/kiln_00001_.png)
+}
+lent none && ! grep -q warning run.txt; verdict a_sampler_with_good_manners $?
+none=$drawn
+"$kiln" check-plugin plugins/manners.so --json 2>/dev/null >paths.txt; ! grep '"process"' paths.txt | grep -q manners_lent; verdict check_plugin_finds_none $?
+for row in 'umask|changed the umask from 022 to 000' 'chdir|changed the working folder' 'mask|changed the signal mask' 'handler|changed what SIGINT does' 'write|wrote to standard output' \
+    'setenv|changed the environment (MANNERS_NEW)' 'close|closed or replaced standard output'; do
+    lent "${row%%|*}" && [ "$drawn" = "$none" ] && [ "$(grep -c "warning: node 'sampler' (KSampler).* with code of plugin org.example.manners ${row#*|}" run.txt)" -eq 1 ] && [ "$(grep -c warning run.txt)" -eq 1 ]; verdict "a_sampler_${row%%|*}" $?
+    MANNERS_SAMPLER=${row%%|*} "$kiln" check-plugin plugins/manners.so >paths.txt 2>run.txt
+    sed -n '/^sampler manners_lent/,/^[a-z]/p' paths.txt | grep -q "FAIL process .*it ${row#*|}"; verdict "check_plugin_finds_${row%%|*}" $?
+done
+
 # ---- a probe that crashes is remembered until the file changes
 mkdir probed; export KILN_TEST_PROBES=$work/probes
 cat >probed.c <<'C'

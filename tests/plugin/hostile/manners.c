@@ -1,5 +1,5 @@
-/* manners.c - a node that leaves the process, its inputs or its memory as it should not, for test_manners.sh; and a
- * sampler that never steps. */
+/* manners.c - a node that leaves the process, its inputs or its memory as it should not, for test_manners.sh; a
+ * sampler that never steps, and one that leaves the process changed. */
 #include "kiln/kit.h"
 #include "kiln/sampler.h"
 
@@ -184,10 +184,41 @@ static const kiln_node environment = {.size = sizeof environment,
 static kiln_status never(const kiln_sampling *s) { return (void)s, KILN_OK; }
 static const kiln_sampler sampler = {
     .size = sizeof sampler, .name = "manners_never", .doc = "Never steps.", .run = never};
+
+/* Euler's method, which does what MANNERS_SAMPLER says: it runs in a node of kiln's own. */
+static kiln_status lent(const kiln_sampling *s)
+{
+    const char *way = getenv("MANNERS_SAMPLER");
+    kiln_latent *d = s->slot(s, "denoised");
+    if (!d) return KILN_ERR_NOMEM;
+    for (size_t i = s->first; i < s->n; i++) {
+        TRY(s->denoise(s, s->x, s->sigma[i], d));
+        double r = s->sigma[i + 1] / s->sigma[i];
+        s->lincomb(s, s->x, 2, (double[]){r, 1 - r}, (kiln_latent *[]){s->x, d});
+        TRY(s->step(s, i, d));
+    }
+    if (way && !strcmp(way, "umask")) umask(0);
+    if (way && !strcmp(way, "chdir") && chdir("/")) return KILN_ERR_IO;
+    if (way && !strcmp(way, "mask")) pthread_sigmask(SIG_BLOCK, &(sigset_t){{~0ul}}, NULL);
+    if (way && !strcmp(way, "handler")) signal(SIGINT, SIG_IGN);
+    if (way && !strcmp(way, "write") && write(1, "plain\n", 6) != 6) return KILN_ERR_IO;
+    if (way && !strcmp(way, "setenv")) setenv("MANNERS_NEW", "1", 1);
+    if (way && !strcmp(way, "close")) close(1);
+    return KILN_OK;
+}
+static const kiln_sampler lent_sampler = {.size = sizeof lent_sampler,
+                                          .name = "manners_lent",
+                                          .doc = "Euler's method, and a bad habit.",
+                                          .source = "none",
+                                          .order = 1,
+                                          .evaluations = 1,
+                                          .run = lent};
 static kiln_status open_plugin(const kiln_host *h)
 {
     snprintf(home, sizeof home, "%s", getenv("HOME") ? getenv("HOME") : "");
     const kiln_sampler_api *api = h->ability(KILN_SAMPLER_ABILITY);
-    return api ? api->register_sampler(&sampler) : KILN_ERR_UNSUPPORTED;
+    if (!api) return KILN_ERR_UNSUPPORTED;
+    TRY(api->register_sampler(&sampler));
+    return api->register_sampler(&lent_sampler);
 }
 KILN_PLUGIN_OPEN("org.example.manners", "1.0.0", "MIT", open_plugin, &manners, &waits, &environment);
