@@ -19,4 +19,11 @@ for name in test_operands test_states test_paged_cache test_saturate test_custom
         status=1
     fi
 done
+# one captured graph serves the steps of a generation: where tokens go is a number on the device
+if grep -q ' launches [1-9]' "$work/test_paged_cache.report"; then
+    echo "ok steps_of_a_cache_are_one_graph"
+else
+    echo "FAIL steps_of_a_cache_are_one_graph"
+    status=1
+fi
 exit $status
