@@ -4,6 +4,7 @@
  */
 #include "cli/check_op.h"
 
+#include "backend/custom_kernel.h"
 #include "backend/runtime.h"
 #include "base/memory_alloc.h"
 #include "base/print.h"
@@ -15,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GUARD = 256, THREADS = 4 };
+enum { GUARD = 256, THREADS = 4, DEVICE_RUNS = 4 };
 static const unsigned char poison = 0xFF, guard = 0xA5; /* poison as floats: NaN */
 
 typedef struct {
@@ -167,6 +168,20 @@ static int operands_kept(const check *c, const op_desc *d, uint32_t rounded, con
     return 1;
 }
 
+/* One thread has one workspace, the first: what lies behind it in the scratch memory nobody wrote. */
+static int workspace_kept(const op_desc *d, const void *scratch, size_t bytes)
+{
+    if (d->kind != OP_CUSTOM) return 1;
+    const kiln_op_kind *k = &d->attr.custom->kind;
+    custom_call call;
+    error e = {0};
+    custom_call_of(&call, d, NULL, KILN_CPU, &e);
+    size_t at = custom_dense_bytes(d) + (k->tile && k->workspace ? k->workspace(&call.call) : 0);
+    for (; at < bytes; at++)
+        if (((const unsigned char *)scratch)[at] != poison) return 0;
+    return 1;
+}
+
 static kiln_status run_kernel(const op_desc *d, const buffers *b, const backend *on, unsigned threads, error *e)
 {
     kernel *k = NULL;
@@ -174,9 +189,13 @@ static kiln_status run_kernel(const op_desc *d, const buffers *b, const backend 
     for (uint32_t i = 0; i < d->n_in; i++) a.in[i] = b->in[i];
     for (uint32_t i = 0; i < d->n_more; i++) a.more[i] = (char *)b->out[i + 1] + GUARD;
     kiln_status status = on->prepare(d, &k, e);
-    if (status == KILN_OK && k->scratch_bytes) a.scratch = mem_aligned(64, k->scratch_bytes);
-    if (a.scratch) memset(a.scratch, poison, k->scratch_bytes);
+    size_t room = k ? k->scratch_bytes : 0;
+    if (status == KILN_OK && !(a.scratch = mem_aligned(64, room + GUARD)))
+        status = error_set(e, KILN_ERR_NOMEM, "not enough memory");
+    if (a.scratch) memset(a.scratch, poison, room + GUARD);
     if (status == KILN_OK) status = k->run(k, &a, e);
+    if (status == KILN_OK && threads == 1 && !workspace_kept(d, a.scratch, room + GUARD))
+        status = error_set(e, KILN_ERR_INVALID, "it wrote beyond the bytes that workspace() says");
     mem_free(a.scratch);
     if (k) k->free(k);
     if (a.pool) pool_free(a.pool);
@@ -249,7 +268,7 @@ static int compare(check *c, const char *test, const op_desc *d, const buffers *
 /* Every number of threads: near the reference, equal bytes, nothing else touched. */
 static int run_threads(check *c, uint32_t type, const op_desc *reference, const buffers *wanted)
 {
-    const char *test = type == KILN_F32 ? "f32" : "bf16";
+    const char *test = dtype_name(type);
     buffers first = {{0}, {0}, {0}, {0}};
     op_desc d = describe(c);
     int fine = 1;
@@ -274,7 +293,7 @@ static int run_threads(check *c, uint32_t type, const op_desc *reference, const 
     return fine;
 }
 
-/* ---- on a device: a program of it alone, as a run has it ---- */
+/* ---- on a device: a program of it alone, as a run has it: again and again, so that its launch is captured ---- */
 
 static kiln_bind bound(const char *name, const operand_desc *d, void *data)
 {
@@ -297,14 +316,18 @@ static kiln_status run_program(kiln_program *p, const op_desc *d, const buffers 
         if (d->in[i].dtype) in[n_in++] = bound(in_name[i], &d->in[i], b->in[i]);
     for (uint32_t i = 0; i <= d->n_more; i++)
         out[i] = bound(out_name[i], i ? &d->more[i - 1] : &d->out, (char *)b->out[i] + GUARD);
-    return program_run(p, in, n_in, out, d->n_more + 1, NULL, NULL, e);
+    kiln_status status = KILN_OK;
+    for (int i = 0; i < DEVICE_RUNS && status == KILN_OK; i++) {
+        for (uint32_t k = 0; k <= d->n_more; k++) memset((char *)b->out[k] + GUARD, poison, b->out_bytes[k]);
+        status = program_run(p, in, n_in, out, d->n_more + 1, NULL, NULL, e);
+    }
+    return status;
 }
 
 static kiln_status on_device(check *c, uint32_t type, const op_desc *d, const buffers *b, error *e)
 {
     runtime *rt = runtime_new(
-        &(runtime_setting){
-            .backend = c->on->backend, .device_index = c->on->index, .threads = 1, .precision = type, .no_graphs = 1},
+        &(runtime_setting){.backend = c->on->backend, .device_index = c->on->index, .threads = 1, .precision = type},
         e);
     kiln_program *p = rt ? program_new(rt, c->kind->name, type, e) : NULL;
     kiln_t out[KILN_OP_RESULTS] = {{0}};
@@ -321,7 +344,7 @@ static kiln_status on_device(check *c, uint32_t type, const op_desc *d, const bu
 
 static void check_on_device(check *c, uint32_t type, const op_desc *reference, const buffers *wanted)
 {
-    const char *test = type == KILN_F32 ? "device f32" : "device bf16";
+    const char *test = type == KILN_F32 ? "device f32" : type == KILN_BF16 ? "device bf16" : "device f16";
     op_desc d = describe(c);
     buffers b = {{0}, {0}, {0}, {0}};
     error e = {0};
@@ -394,6 +417,7 @@ check_counts check_op(const kiln_op_kind *kind, const check_device *on)
         if (!example_is_sound(&c)) continue;
         check_type(&c, KILN_F32);
         if (kind->expression || kind->types >> KILN_BF16 & 1) check_type(&c, KILN_BF16);
+        if (kind->expression || kind->types >> KILN_F16 & 1) check_type(&c, KILN_F16);
         check_left_out(&c);
     }
     if (!check_failures(&c.counts))

@@ -1,5 +1,6 @@
 /* ops_level.h - the table of ops (test_ops_table.h) at one level of the processor against the plain reference, in f32,
- * bf16 and f16 storage, dense and with distance between rows, with 1 to 4 threads, which must give the same bytes.
+ * bf16 and f16 storage, dense and with distance between rows, with operands of two types as regions of precision make
+ * them, with f16 that saturates, with 1 to 4 threads, which must give the same bytes.
  */
 #ifndef KILN_TESTS_OPS_LEVEL_H
 #define KILN_TESTS_OPS_LEVEL_H

@@ -213,6 +213,65 @@ int setup_make(op_setup *s, const op_case *c, uint32_t type, int64_t pad)
     return 1;
 }
 
+static float get(uint32_t type, const void *data, int64_t i)
+{
+    if (type == KILN_F32) return ((const float *)data)[i];
+    return type == KILN_BF16 ? bf16_to_f32(((const uint16_t *)data)[i]) : f16_to_f32(((const uint16_t *)data)[i]);
+}
+static void put(uint32_t type, void *data, int64_t i, float v)
+{
+    if (type == KILN_F32)
+        ((float *)data)[i] = v;
+    else
+        ((uint16_t *)data)[i] = type == KILN_BF16 ? bf16_from_f32(v) : f16_from_f32(v);
+}
+
+/* Does the op read operand `i` in whatever real type it has, whatever the result's is? */
+static int reads_any_type(const op_setup *s, uint32_t i)
+{
+    const operand_desc *d = &s->op.in[i];
+    if (!d->dtype || d->weight || d->dtype == KILN_I32) return 0;
+    op_kind kind = s->op.kind;
+    if (kind == OP_ATTENTION) return op_slot_at(kind, i).type == 'a'; /* mask, table of biases, sinks */
+    return op_slot_at(kind, i).type == 'r' || kind == OP_MAP || kind == OP_NORM || kind == OP_CONVERT ||
+           (kind == OP_REDUCE && s->op.out.dtype != KILN_I32);
+}
+
+int setup_mix(op_setup *s, uint32_t other, int odd)
+{
+    int n = 0, changed = 0;
+    for (uint32_t i = 0; i < s->op.n_in; i++) n += reads_any_type(s, i);
+    for (uint32_t i = 0; i < s->op.n_in; i++) {
+        operand_desc *d = &s->op.in[i];
+        if (!reads_any_type(s, i) || (n > 1 && (int)(i % 2) != odd) || d->dtype == other) continue;
+        int64_t all = rows(d) * d->ld;
+        void *made = mem_aligned(64, (size_t)(all + 1) * sizeof(float));
+        for (int64_t k = 0; made && k < all; k++) put(other, made, k, get(d->dtype, s->in[i], k));
+        mem_free(s->in[i]);
+        s->in[i] = made, d->dtype = other, changed++;
+        if (!made) return 0;
+    }
+    return changed;
+}
+
+int setup_saturate(op_setup *s)
+{
+    s->op.saturate = 1;
+    if (!op_saturates(&s->op)) return 0;
+    for (uint32_t i = 0; i < s->op.n_in; i++) {
+        const operand_desc *d = &s->op.in[i];
+        if (!d->dtype || d->dtype == KILN_I32 || s->blocks[i]) continue;
+        int second = s->op.kind == OP_MATMUL && i == 1; /* or sums lose what is added in another order */
+        float by = d->weight || second ? 8 : 60000;
+        uint32_t type = d->weight ? (uint32_t)KILN_F32 : d->dtype;
+        for (int64_t k = 0; k < rows(d) * d->ld; k++) {
+            float v = by * get(type, s->in[i], k);
+            put(type, s->in[i], k, s->op.kind == OP_MAP ? fabsf(v) : v); /* which has logarithms */
+        }
+    }
+    return 1;
+}
+
 void setup_free(op_setup *s)
 {
     for (uint32_t i = 0; i < OP_MAX_IN; i++) mem_free(s->in[i]), mem_free(s->blocks[i]);

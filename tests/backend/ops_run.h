@@ -22,6 +22,13 @@ typedef struct {
 double setup_tolerance(const op_case *c, uint32_t type);
 /* type: storage of activations and the precision; pad: elements added between rows. */
 int setup_make(op_setup *s, const op_case *c, uint32_t type, int64_t pad);
+/* What regions of precision make: every other operand (the even or the odd ones, or the only one) of those that an op
+ * reads in any type is of type `other`. How many that is. */
+int setup_mix(op_setup *s, uint32_t other, int odd);
+/* The op saturates, and its numbers are so large that some are beyond f16. 0: it is not one of those that do. Errors
+ * are as large as the sums, of which the largest are cut off: SATURATED times the tolerance of what is left. */
+enum { SATURATED = 8 };
+int setup_saturate(op_setup *s);
 void setup_free(op_setup *s);
 /* Result of one run, its bytes with guards; NULL after printing why. seconds and busy (or NULL): wall and
  * processor time of the fastest of `repeat` runs. */

@@ -1,6 +1,7 @@
 /* test_ops.c - every op of the CPU backend against its plain C reference: one table of cases, run in f32, bf16 and f16
- * storage, dense and with distance between rows, at every level of the processor (each in a process of its own, since
- * the level is chosen once), with 1 to 4 threads, which must give the same bytes.
+ * storage, dense and with distance between rows, with operands of two types as regions of precision make them, and with
+ * f16 that saturates, at every level of the processor (each in a process of its own, since the level is chosen once),
+ * with 1 to 4 threads, which must give the same bytes.
  *
  *     test_ops                    the test
  *     test_ops bench [f32|bf16|f16 [NAME [THREADS]]]   GFLOP/s of SD1.5's layers, GB/s of ops that wait for memory

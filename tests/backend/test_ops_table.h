@@ -5,6 +5,7 @@
 #include "ops_run.h"
 #include "ops_bench_rows.h"
 #include "ops_rows_picture.h"
+#include "ops_rows_ranks.h"
 #include "ops_rows_sequence.h"
 
 #define SHAPE(...)                                                                                                     \
@@ -112,6 +113,7 @@ static const op_case cases[] = {
     CODES_ROWS,
     SEQUENCE_ROWS,
     PICTURE_ROWS,
+    RANK_ROWS,
     {"linear plain",
      {.kind = OP_LINEAR, .n_in = 3, .in = {X(2, 37, 320), W(320, 320), W(320)}, .out = X(2, 37, 320)},
      PRODUCT},

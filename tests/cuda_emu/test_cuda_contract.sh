@@ -7,7 +7,7 @@ emu=$(realpath "$KILN_BUILD/emu/kiln-cuda-emu.so")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 status=0
-for name in test_operands test_states test_custom_op test_buckets test_products_torch; do
+for name in test_operands test_states test_paged_cache test_saturate test_custom_op test_buckets test_products_torch test_ops_torch; do
     KILN_TEST_BACKEND=cuda KILN_CUDA_LIBRARY=$emu KILN_EMU_REPORT=$work/$name.report timeout -k 5 600 "$KILN_BUILD/tests/plugin/$name" >"$work/$name.out" 2>&1
     code=$?
     if [ $code = 0 ] && grep -q '^ok' "$work/$name.out" && grep -q '^faults 0 kernel_faults 0 ' "$work/$name.report"; then
@@ -19,4 +19,11 @@ for name in test_operands test_states test_custom_op test_buckets test_products_
         status=1
     fi
 done
+# one captured graph serves the steps of a generation: where tokens go is a number on the device
+if grep -q ' launches [1-9]' "$work/test_paged_cache.report"; then
+    echo "ok steps_of_a_cache_are_one_graph"
+else
+    echo "FAIL steps_of_a_cache_are_one_graph"
+    status=1
+fi
 exit $status

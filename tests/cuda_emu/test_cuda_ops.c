@@ -38,11 +38,18 @@
 
 extern const cuda_library kiln_cuda_library;
 enum { N_CASES = sizeof cases / sizeof cases[0], NOT_HERE = 77 };
-static const struct {
+/* mixed: every other operand is of this type, where the op reads any */
+typedef struct {
     uint32_t type;
     int64_t pad;
-} variants[] = {{KILN_F32, 0},  {KILN_BF16, 0}, {KILN_F16, 0},  {KILN_F32, 8},
-                {KILN_BF16, 8}, {KILN_F16, 8},  {KILN_BF16, 3}, {KILN_F16, 3}};
+    uint32_t mixed;
+    int odd, saturates;
+} variant;
+static const variant variants[] = {
+    {KILN_F32, 0, 0, 0, 0},         {KILN_BF16, 0, 0, 0, 0},       {KILN_F16, 0, 0, 0, 0},
+    {KILN_F32, 8, 0, 0, 0},         {KILN_BF16, 8, 0, 0, 0},       {KILN_F16, 8, 0, 0, 0},
+    {KILN_BF16, 3, 0, 0, 0},        {KILN_F16, 3, 0, 0, 0},        {KILN_BF16, 3, KILN_F32, 0, 0},
+    {KILN_F32, 0, KILN_BF16, 1, 0}, {KILN_F16, 0, KILN_F32, 1, 0}, {KILN_F16, 0, 0, 0, 1}};
 
 static int on_gpu(void) { return getenv("KILN_TEST_GPU") != NULL; }
 
@@ -91,18 +98,28 @@ static double tolerance_of(const op_case *c, uint32_t type)
     return c->op.kind == OP_ATTENTION ? 0x1p-7 : 1e-3;
 }
 
-static int run_variant(const backend *b, const op_case *c, uint32_t type, int64_t pad, int orders)
+/* 0: the row has no such variant */
+static int changed(op_setup *s, const variant *v)
+{
+    if (v->mixed) return setup_mix(s, v->mixed, v->odd);
+    return v->saturates ? setup_saturate(s) : 1;
+}
+
+static int run_variant(const backend *b, const op_case *c, const variant *v, int orders)
 {
     char what[160];
     op_setup s;
-    snprintf(what, sizeof what, "%s %s, rows %d apart", c->name, dtype_name(type), (int)pad);
-    if (!setup_make(&s, c, type, pad)) return 0;
+    uint32_t type = v->type;
+    snprintf(what, sizeof what, "%s %s, rows %d apart%s%s%s", c->name, dtype_name(type), (int)v->pad,
+             v->mixed ? ", some " : "", v->mixed ? dtype_name(v->mixed) : "", v->saturates ? ", saturating" : "");
+    if (!setup_make(&s, c, type, v->pad)) return 0;
+    if (!changed(&s, v)) return setup_free(&s), 1;
     void *expected = setup_run(&s, &backend_reference, NULL, 1, NULL, NULL, NULL), *first = NULL;
     int ok = expected != NULL;
     for (int order = 0; order < orders && ok; order++) {
         cu_emu_seed((uint64_t)order * 77 + 1);
         void *got = setup_run(&s, b, NULL, 1, NULL, NULL, NULL);
-        ok = got && setup_near(&s, got, expected, tolerance_of(c, type), what);
+        ok = got && setup_near(&s, got, expected, tolerance_of(c, type) * (v->saturates ? SATURATED : 1), what);
         if (ok && first && memcmp(first, got, setup_bytes(&s)))
             printf("  %s: other bytes under another order\n", what), ok = 0;
         if (!first)
@@ -312,6 +329,7 @@ static int in_table(const op_case *c, size_t v, uint32_t only)
 {
     if (only && variants[v].type != only) return 0;
     if (full()) return 1;
+    if (variants[v].mixed || variants[v].saturates) return !only && !is_large(c);
     if (is_large(c))
         return variants[v].type == (only ? only : (uint32_t)KILN_BF16) && variants[v].pad == (only == KILN_F16 ? 8 : 3);
     if (variants[v].type == KILN_F16) return variants[v].pad == (only ? 8 : 0);
@@ -372,7 +390,7 @@ static int table(const job *j, const backend *b, int *ran)
             continue;
         for (size_t v = 0; v < sizeof variants / sizeof variants[0]; v++)
             if (in_table(&cases[i], v, j->only))
-                (*ran)++, failed += !run_variant(b, &cases[i], variants[v].type, variants[v].pad, j->orders);
+                (*ran)++, failed += !run_variant(b, &cases[i], &variants[v], j->orders);
     }
     if (!on_gpu() && !*only() && (cu_emu_count(CU_EMU_WGMMA) > 0) != (strcmp(j->products, "wgmma") == 0))
         printf("  %s: products of warpgroups, or none\n", j->products), failed++;

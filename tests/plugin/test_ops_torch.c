@@ -191,12 +191,13 @@ static void test_places(void)
     finish(&c, "bincount", c.ops->bincount(c.p, in[0], 7), (kiln_t){0});
 }
 
-/* A place outside is an error that has its value. */
+/* A place outside is an error that has its value; on a device it gives NaN. */
 static void test_a_place_outside(void)
 {
     float x[6] = {0}, out[2];
     int32_t place[2] = {1, 3};
     piece c = piece_new(KILN_F32);
+    int on_device = c.ops->device(c.ctx) != KILN_CPU;
     kiln_t made = c.ops->take(c.p, c.ops->input(c.p, "x", KILN_F32, 2, KILN_DIMS(2, 3)),
                               c.ops->input(c.p, "i", KILN_I32, 1, KILN_DIMS(1)), 1);
     c.ops->output(c.p, "out", made);
@@ -205,9 +206,10 @@ static void test_a_place_outside(void)
         kiln_bind in[] = {KILN_BIND("x", window_of(x, KILN_F32, 2, KILN_DIMS(2, 3))),
                           KILN_BIND("i", window_of(&place[i], KILN_I32, 1, KILN_DIMS(1)))};
         kiln_bind to = KILN_BIND("out", window_of(out, KILN_F32, 2, KILN_DIMS(2, 1)));
-        CHECK_EQ(c.ops->run(c.ctx, c.p, in, 2, &to, 1), i ? KILN_ERR_INVALID : KILN_OK);
+        CHECK_EQ(c.ops->run(c.ctx, c.p, in, 2, &to, 1), i && !on_device ? KILN_ERR_INVALID : KILN_OK);
     }
-    CHECK_MSG(strstr(rig_message(), "place 3 is outside the 3") != NULL, "%s", rig_message());
+    CHECK_MSG(on_device ? isnan(out[0]) && isnan(out[1]) : strstr(rig_message(), "place 3 is outside the 3") != NULL,
+              "%s", rig_message());
     c.ops->program_free(c.p);
 }
 

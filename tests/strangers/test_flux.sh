@@ -52,6 +52,7 @@ run explained "$work/all.yaml" --no-cache --explain && grep -qE '^yes +ExampleCL
 { begin; sample whole empty 5 6; echo '  dump: {class_type: TestDump, inputs: {samples: [whole, 0]}}'; } >"$work/dump.yaml"
 run one_thread "$work/dump.yaml" --no-cache --threads 1; run four_threads "$work/dump.yaml" --no-cache --threads 4
 cmp "$work/one_thread/samples_00001_.f32" "$work/four_threads/samples_00001_.f32"; verdict the_same_bytes_for_any_threads $?
+in_the_least_memory "$work/dump.yaml" samples_00001_.f32 "$work/one_thread/samples_00001_.f32"; verdict the_same_bytes_in_the_least_memory $?
 { begin; sample long empty 5 400; echo '  dump: {class_type: TestDump, inputs: {samples: [long, 0]}}'; } >"$work/long.yaml"
 resumes_after_a_kill "$work/long.yaml"; verdict killed_it_goes_on $?
 

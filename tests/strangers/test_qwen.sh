@@ -139,6 +139,7 @@ edit() { begin; sample edited empty 7 "$1" change keep 3.0; echo '  dump: {class
 edit 5 >"$work/dump.yaml"
 run one_thread "$work/dump.yaml" --no-cache --threads 1; run four_threads "$work/dump.yaml" --no-cache --threads 4
 cmp "$work/one_thread/samples_00001_.f32" "$work/four_threads/samples_00001_.f32"; verdict the_same_bytes_for_any_threads $?
+in_the_least_memory "$work/dump.yaml" samples_00001_.f32 "$work/one_thread/samples_00001_.f32"; verdict the_same_bytes_in_the_least_memory $?
 edit 400 >"$work/long.yaml"
 resumes_after_a_kill "$work/long.yaml"; verdict killed_it_goes_on $?
 

@@ -71,7 +71,7 @@ static void test_sizes(void)
     CHECK(block_read_f32(KILN_F16, NULL, NULL, 32) == KILN_ERR_UNSUPPORTED);
 }
 
-static void test_read_as_gguf_does(void)
+static void test_Q1_read_as_gguf_does(void)
 {
     kiln_weights *w = goldens();
     REQUIRE(w);
@@ -206,7 +206,7 @@ static void test_a_scale_that_is_not_finite_is_found(void)
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
-        CASE(test_sizes),  CASE(test_read_as_gguf_does),   CASE(test_write_as_gguf_does),
-        CASE(test_errors), CASE(test_zeros_and_constants), CASE(test_a_scale_that_is_not_finite_is_found)};
+        CASE(test_sizes),  CASE(test_Q1_read_as_gguf_does), CASE(test_write_as_gguf_does),
+        CASE(test_errors), CASE(test_zeros_and_constants),  CASE(test_a_scale_that_is_not_finite_is_found)};
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }

@@ -147,7 +147,7 @@ static void three_of(uint32_t type)
     weights_unref(set);
 }
 
-static void test_one_copy_in_blocks(void)
+static void test_Q2_one_copy_in_blocks(void)
 {
     three_of(KILN_Q8_0);
     three_of(KILN_Q4_K);
@@ -182,7 +182,7 @@ static void test_stacked_blocks(void)
 
 int main(int argc, char **argv)
 {
-    static const test_case tests[] = {CASE(test_forms_are_equal), CASE(test_one_copy_in_blocks),
+    static const test_case tests[] = {CASE(test_forms_are_equal), CASE(test_Q2_one_copy_in_blocks),
                                       CASE(test_stacked_blocks)};
     return test_main(argc, argv, tests, sizeof tests / sizeof tests[0]);
 }

@@ -200,7 +200,7 @@ static void depthwise_result(const call *j, const tile_place *t, const int64_t a
         j->c->k->products_stored(sum, from, w, rows, type_of(x), (size_t)n);
         rows = 0;
     }
-    if (p->taps <= TOGETHER && type_of(x) == j->c->op.out.dtype) {
+    if (p->taps <= TOGETHER && type_of(x) == j->c->op.out.dtype && !op_saturates(&j->c->op)) {
         const operand_desc *out = &j->c->op.out;
         const float *bias = j->c->op.in[2].dtype ? (const float *)j->a->in[2] + column : NULL;
         int64_t row = ((t->image * p->out[0] + at[0]) * p->out[1] + at[1]) * p->out[2] + at[2];

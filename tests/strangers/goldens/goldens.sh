@@ -78,3 +78,14 @@ resumes_after_a_kill() {
     begun=$(steps_of "$work/events" | head -n 1)
     [ "${begun:-0}" -gt 1 ] && cmp "$work/whole/samples_00001_.f32" "$work/rest/samples_00001_.f32" || { echo "  begun at step ${begun:-?}"; return 1; }
 }
+# in_the_least_memory WORKFLOW FILE BYTES: refused with what it needs at least, it runs in that, through weights that are streamed, and FILE has the same bytes
+in_the_least_memory() {
+    local budget=100K said last=
+    while ! run least "$1" --no-cache --memory $budget; do
+        said=$(sed -nE 's/.* needs ([0-9.]+) ([kM])B at least.*/\1 \2/p' "$work/least.txt" | head -n 1)
+        budget=$(awk -v n="${said% *}" -v unit="${said#* }" -v last="${last:-0}" 'BEGIN { b = n * (unit == "M" ? 1e6 : 1e3) * 1.01; printf "%d", (b > last ? b : last * 1.05) }')
+        [ -n "$said" ] || { tail -n 3 "$work/least.txt" | cut -c 1-600; return 1; }
+        last=$budget
+    done
+    [ -n "$last" ] && [ -s "$3" ] && cmp "$work/least/$2" "$3"
+}

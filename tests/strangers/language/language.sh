@@ -91,6 +91,10 @@ line() { sed -n "s/^text $1 //p" "$work/all.txt"; }
 run one "$work/all.yaml" --no-cache --threads 1; run four "$work/all.yaml" --no-cache --threads 4
 [ -s "$work/one/scored_00001_.f32" ] && cmp "$work/one/scored_00001_.f32" "$work/four/scored_00001_.f32"; verdict the_same_bytes_for_any_threads $?
 
+# and in the least memory: states are on the account, weights are streamed
+{ begin; read_ read "$prompt"; generate first "read, 0" 10; score scored "$prompt | $all"; bytes scored; } >"$work/least.yaml"
+in_the_least_memory "$work/least.yaml" scored_00001_.f32 "$work/one/scored_00001_.f32"; verdict the_same_bytes_in_the_least_memory $?
+
 # looked at without running
 run dry "$work/all.yaml" --no-cache --dry-run && ! grep -q '^text '"$work/dry.txt"; verdict a_dry_run_runs_nothing $?
 run explained "$work/all.yaml" --no-cache --explain && grep -qE "^read +ExampleLanguageRead +[0-9a-f]+ +[0-9.]+ kB" "$work/explained.txt"; verdict is_explained $?
