@@ -34,6 +34,7 @@ static inline void fail_every_call(const char *name, piece_of_work run, check_af
 
 static atomic_llong calls_before = -1, calls_counted;
 static atomic_int call_error;
+static int (*calls_asked)(void); /* also asked, where it is set: 1: this call fails, with the errno that it left */
 
 static inline void calls_fail_at(int64_t k, int with)
 {
@@ -45,6 +46,7 @@ static inline void calls_fail_at(int64_t k, int with)
 static inline int call_fails(void)
 {
     atomic_fetch_add(&calls_counted, 1);
+    if (calls_asked && calls_asked()) return 1;
     if (atomic_load(&calls_before) < 0 || atomic_fetch_sub(&calls_before, 1) != 0) return 0;
     errno = atomic_load(&call_error);
     return 1;

@@ -355,7 +355,7 @@ static kiln_status index_one(str *s, const plugin_manifest *m, const char *below
     const char *machine = so ? machine_of(so) : NULL;
     mem_free(so);
     if (!machine) return error_set(e, KILN_ERR_INVALID, "%s: %s is no shared object", m->path, m->so);
-    str_append(s, s->data[s->len - 1] == '}' ? ",\n  {" : "\n  {");
+    str_append(s, s->len && s->data[s->len - 1] == '}' ? ",\n  {" : "\n  {");
     manifest_json(s, m);
     member_field(s, "machine", machine), member_field(s, "folder", below);
     member_key(s, "files"), str_append(s, "[");
