@@ -298,7 +298,7 @@ int plugin_info_of(const plugin_request *r)
     const char *named = r->operand[0], *so = plugin_find_so(r, named, &m, &e), *list = argument(r->args, "--plugins");
     char *real = so ? path_real(so) : NULL;
     const char *with = !real ? list : !list ? real : arena_printf(r->memory, "%s:%s", real, list);
-    int is_id = !so && !strchr(named, '/');
+    int is_id = !so && !strchr(named, '/') && m.path && !*m.path; /* else its manifest is what cannot be read */
     if (so || is_id) e = (error){0};
     catalog *c = so || is_id ? catalog_open(with, &e) : NULL;
     const plugin_info *p = c ? find_loaded(c, real, is_id ? named : NULL) : NULL;
