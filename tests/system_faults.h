@@ -126,6 +126,8 @@ int fcntl(int fd, int what, ...)
     return call_fails() ? -1 : next(fd, what, more);
 }
 
+static inline int64_t call_now(void) { return atomic_load(&calls_counted) - 1; }
+
 static inline void fail_call(fail_case *c, int64_t k, int with, check_afterwards after)
 {
     error e = {0}, wrong = {0};
@@ -161,11 +163,17 @@ static inline void fail_every_call(const char *name, piece_of_work run, check_af
         error e = {0};
         c.sound = (yield){0};
         calls_fail_at(-1, 0);
-        if (!CHECK_MSG(run(&c.sound, &e) == KILN_OK, "%s: does not work at all: %s", name, e.message)) return;
+        note_places_by(call_now);
+        calls_asked = i ? note_places : NULL;
+        kiln_status status = run(&c.sound, &e);
+        calls_asked = NULL;
+        if (!CHECK_MSG(status == KILN_OK, "%s: does not work at all: %s", name, e.message)) return;
         c.n = atomic_load(&calls_counted);
     }
     CHECK_MSG(c.n > 0, "%s: calls nothing of the system", name);
     int64_t step = getenv("KILN_TEST_FULL") || c.n <= CALL_RUNS ? 1 : (c.n + CALL_RUNS - 1) / CALL_RUNS;
+    for (size_t i = 0; step > 1 && i < came_by.n_first && c.shown < FAULTS_SHOWN; i++)
+        fail_call(&c, came_by.first[i], with[i % 3], after);
     for (int i = 0; i < 3; i++)
         for (int64_t k = (int64_t)((seed + (uint64_t)i * 7) % (uint64_t)step); k < c.n && c.shown < FAULTS_SHOWN;
              k += step)
