@@ -158,6 +158,20 @@ static const command_row command_rows[] = {
     {"check_node", 0, NULL, NULL, {"check-plugin", "soft-glow/soft-glow.so", "--sets", "1"}},
     {"check_op", 0, NULL, NULL, {"check-plugin", "glow-op/glow-op.so", "--json"}},
     {"check_sampler", 0, NULL, NULL, {"check-plugin", "glow-sampler/glow-sampler.so"}},
+    {"plugins_first_seen", 0, "rm -rf xdg", NULL, {"plugins", "--plugins", "soft-glow"}},
+    {"check_family", 0, NULL, NULL, {"check-plugin", "glow-model/glow-model.so", "--fixture", "zeros.safetensors"}},
+    {"plugin_check", 0, NULL, NULL, {"plugin", "check", "glow-op"}},
+    {"run_reference",
+     0,
+     "rm -rf out",
+     NULL,
+     {"run", "flow.yaml", "--device", "reference", "--precision", "f32", "--memory", "900M", "--threads", "1", "--out",
+      OUT, "--no-cache", "-q", "--explain"}},
+    {"run_watched",
+     130,
+     "rm -rf out cache",
+     NULL,
+     {"run", "flow.yaml", "--watch", "--out", "out", "--cache", "cache", "-q"}},
     {"config", 0, NULL, NULL, {"types", "LATENT", "--json"}},
 };
 enum { FIRST_CHECK = 15, COMMAND_ROWS = sizeof command_rows / sizeof command_rows[0] };
@@ -182,6 +196,7 @@ static inline void fail_commands(int from, int to)
     for (int i = from; i < to; i++) {
         const command_row *row = &command_rows[i];
         faulty_command c = {.name = row->name, .before = row->before, .product = row->product, .status = row->status};
+        if (strcmp(row->name, "run_watched") == 0) c.touched = row->words[1];
         c.argv = command_words(row);
         fault_command(&c);
     }
@@ -234,8 +249,21 @@ static const char command_files[] =
     "build() { \"$K\" plugin new $1 --kind $2 >/dev/null && gcc -std=c11 -D_GNU_SOURCE -O1 -w -fPIC -shared "
     "-I\"$R/include\" "
     "$1/*.c -o $1/$1.so -lm && chmod go-w $1/$1.so; }\n"
+    "python3 - <<'P'\n"
+    "import json, struct\n"
+    "shapes = {'in.weight': [8, 4], 'in.bias': [8], 'time.weight': [8, 16], 'time.bias': [8], 'out.weight': [4, 8], "
+    "'out.bias': [4]}\n"
+    "head, at = {}, 0\n"
+    "for name, dim in shapes.items():\n"
+    "    n = 4 * dim[0] * (dim + [1])[1]\n"
+    "    head['glow_model.' + name] = {'dtype': 'F32', 'shape': dim, 'data_offsets': [at, at + n]}\n"
+    "    at += n\n"
+    "text = json.dumps(head).encode()\n"
+    "open('zeros.safetensors', 'wb').write(struct.pack('<Q', len(text)) + text + bytes(at))\n"
+    "P\n"
     "mkdir -p home broken && head -c 300 /dev/urandom >broken/no.so\n"
-    "build soft-glow node && build glow-op op && build glow-sampler sampler && rm glow-op/glow-op.yaml "
+    "build soft-glow node && build glow-op op && build glow-model model && build "
+    "glow-sampler sampler && rm glow-op/glow-op.yaml "
     "glow-sampler/glow-sampler.yaml || exit 1\n"
     "for w in 16 24; do \"$K\" run flow.yaml --over width=16,24 --out kept --cache kept_cache -q || exit 1; done "
     ">/dev/null 2>&1\n"

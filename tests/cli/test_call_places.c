@@ -24,6 +24,7 @@ int main(int argc, char **argv)
 #include <sqlite3.h>
 #include <sys/inotify.h>
 #include <sys/resource.h>
+#include <sys/signalfd.h>
 #include <turbojpeg.h>
 #include <yaml.h>
 
@@ -54,6 +55,10 @@ STANDS_BEFORE(int, -1, mprotect, (void *p, size_t n, int may), (p, n, may))
 STANDS_BEFORE(int, -1, poll, (struct pollfd * of, nfds_t n, int ms), (of, n, ms))
 STANDS_BEFORE(int, -1, getrlimit, (__rlimit_resource_t what, struct rlimit *to), (what, to))
 STANDS_BEFORE(int, -1, setrlimit, (__rlimit_resource_t what, const struct rlimit *to), (what, to))
+STANDS_BEFORE(int, -1, inotify_init1, (int how), (how))
+STANDS_BEFORE(int, -1, inotify_add_watch, (int fd, const char *path, uint32_t what), (fd, path, what))
+STANDS_BEFORE(int, -1, signalfd, (int fd, const sigset_t *set, int how), (fd, set, how))
+STANDS_BEFORE(pid_t, -1, waitpid, (pid_t pid, int *status, int how), (pid, status, how))
 STANDS_BEFORE(int, ENOSPC, posix_fallocate, (int fd, off_t at, off_t n), (fd, at, n))
 STANDS_BEFORE(int, EAGAIN, pthread_create, (pthread_t * t, const pthread_attr_t *how, void *(*run)(void *), void *arg),
               (t, how, run, arg))
