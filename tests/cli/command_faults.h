@@ -139,7 +139,8 @@ static inline void fault_read(const char *path, char *to)
 static inline int fault_run_named(char **words)
 {
     int argc = 0;
-    char *argv[32] = {NULL}; /* writable, as a process has them */
+    static char *argv[32]; /* writable, as a process has them, and for its whole life */
+    memset(argv, 0, sizeof argv);
     for (; words[argc] && argc < 31; argc++) argv[argc] = strdup(words[argc]);
     for (size_t i = 0; i < n_commands; i++)
         if (strcmp(commands[i].name, argv[0]) == 0) return commands[i].run(argc, argv);

@@ -181,7 +181,8 @@ static int write_file(const char *ending, const char *text)
 {
     snprintf(at, sizeof at, "%s/changed.%s", test_folder(), ending);
     FILE *f = fopen(at, "w");
-    return f && (fputs(text, f) >= 0) & (fclose(f) == 0);
+    int well = f && fputs(text, f) >= 0;
+    return f && fclose(f) == 0 && well;
 }
 
 static const kiln_node *row_of(const void *self, const char *type)
