@@ -312,15 +312,15 @@ size_t sweep_settings(const sweep *s, size_t row, set_option *out)
     return n;
 }
 
-/* A label as it grows in its caller's room: no memory can be short. */
+/* A label as it grows in its caller's buffer: memory cannot be short. */
 typedef struct {
     char *text;
     size_t n, capacity;
     int full;
-} label_room;
+} label_buffer;
 
 /* What fits, cut between characters. */
-static void put_text(label_room *t, const char *text, size_t n)
+static void put_text(label_buffer *t, const char *text, size_t n)
 {
     size_t room = t->capacity - 1 - t->n;
     if (t->full) return;
@@ -332,7 +332,7 @@ static void put_text(label_room *t, const char *text, size_t n)
 }
 
 /* Long values are cut. */
-static void put_label(label_room *t, const char *name, const char *value)
+static void put_label(label_buffer *t, const char *name, const char *value)
 {
     size_t n = strlen(value), keep = n > LABEL_VALUE_MAX ? LABEL_VALUE_MAX : n;
     while (keep < n && keep > 0 && ((unsigned char)value[keep] & 0xc0) == 0x80) keep--;
@@ -343,7 +343,7 @@ static void put_label(label_room *t, const char *name, const char *value)
     if (keep < n) put_text(t, "...", 3);
 }
 
-static void put_point(const sweep *s, size_t a, size_t point, label_room *t)
+static void put_point(const sweep *s, size_t a, size_t point, label_buffer *t)
 {
     const sweep_axis *x = &s->axis[a];
     for (size_t k = 0; k < x->n_name; k++)
@@ -352,14 +352,14 @@ static void put_point(const sweep *s, size_t a, size_t point, label_room *t)
 
 void sweep_label(const sweep *s, size_t row, char *text, size_t capacity)
 {
-    label_room t = {.text = text, .capacity = capacity};
+    label_buffer t = {.text = text, .capacity = capacity};
     text[0] = '\0';
     for (size_t a = 0; a < s->n_axis; a++) put_point(s, a, sweep_point(s, row, a), &t);
 }
 
 void sweep_point_value(const sweep *s, size_t a, size_t point, char *text, size_t capacity)
 {
-    label_room t = {.text = text, .capacity = capacity};
+    label_buffer t = {.text = text, .capacity = capacity};
     const char *value = s->axis[a].n_name == 1 ? s->axis[a].value[point] : NULL;
     text[0] = '\0';
     if (value)
