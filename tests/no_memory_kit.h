@@ -5,7 +5,8 @@
  *
  * Each time it either succeeds with all that it gives otherwise, or says that there is no memory; it leaves nothing
  * allocated or open; and after it the same work without a failure gives the same. Where more than RUNS allocations are,
- * a sample of them fails, which KILN_TEST_SEED varies; KILN_TEST_FULL=1 fails each.
+ * those fail that pass a place of the code as the first (a return address on their stack), so that each place is tried,
+ * and a sample of the others, which KILN_TEST_SEED varies; KILN_TEST_FULL=1 fails each.
  */
 #ifndef KILN_TESTS_NO_MEMORY_KIT_H
 #define KILN_TESTS_NO_MEMORY_KIT_H
@@ -17,6 +18,8 @@
 #include "base/status.h"
 
 #include <dirent.h>
+#include <execinfo.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,7 +52,49 @@ static inline int64_t open_descriptors(void)
 
 typedef kiln_status (*piece_of_work)(yield *out, error *e);
 
-enum { RUNS = 300, FAULTS_SHOWN = 8 };
+enum { RUNS = 300, FAULTS_SHOWN = 8, PLACES_KEPT = 1 << 14, FIRSTS_KEPT = 4096, STACK_DEEP = 40 };
+
+/* Places of the code that a sound run came by, and the requests that were the first at one. */
+static struct {
+    atomic_flag held;
+    uintptr_t place[PLACES_KEPT];
+    int64_t first[FIRSTS_KEPT];
+    size_t n_first;
+    int64_t (*number)(void); /* of the request that is being made */
+} came_by = {.held = ATOMIC_FLAG_INIT};
+
+static inline int is_new_place(uintptr_t at)
+{
+    extern const char __executable_start[], etext[];
+    if (at < (uintptr_t)__executable_start || at >= (uintptr_t)etext) return 0;
+    size_t i = (size_t)((at * 0x9e3779b97f4a7c15u) >> 50), n = 0;
+    while (came_by.place[i] && came_by.place[i] != at && ++n < PLACES_KEPT) i = (i + 1) % PLACES_KEPT;
+    if (came_by.place[i]) return 0;
+    came_by.place[i] = at;
+    return 1;
+}
+
+/* Lets the request through. */
+static inline int note_places(void)
+{
+    void *frame[STACK_DEEP];
+    int n = backtrace(frame, STACK_DEEP), fresh = 0;
+    while (atomic_flag_test_and_set(&came_by.held)) continue;
+    for (int i = 0; i < n; i++) fresh |= is_new_place((uintptr_t)frame[i]);
+    if (fresh && came_by.n_first < FIRSTS_KEPT) came_by.first[came_by.n_first++] = came_by.number();
+    atomic_flag_clear(&came_by.held);
+    return 0;
+}
+
+static inline void note_places_by(int64_t (*number)(void))
+{
+    void *frame[2];
+    backtrace(frame, 2); /* the first call loads a library */
+    memset(came_by.place, 0, sizeof came_by.place);
+    came_by.n_first = 0, came_by.number = number;
+}
+
+static inline int64_t allocation_now(void) { return mem_count() - 1; }
 
 typedef struct {
     const char *name;
@@ -106,7 +151,10 @@ static inline void fail_everywhere(const char *name, piece_of_work run)
         c.sound = (yield){0};
         c.live = mem_live(), c.open = open_descriptors();
         mem_fail_at(-1, 0);
+        note_places_by(allocation_now);
+        mem_fail_when(i && c.n > RUNS ? note_places : NULL);
         kiln_status status = run(&c.sound, &e);
+        mem_fail_when(NULL);
         c.n = mem_count();
         if (!CHECK_MSG(status == KILN_OK, "%s: does not work at all: %s", name, e.message)) return;
         if (i) CHECK_MSG(open_descriptors() == c.open, "%s: leaves files open", name);
@@ -117,7 +165,8 @@ static inline void fail_everywhere(const char *name, piece_of_work run)
         fail_one(&c, strtoll(only, NULL, 10), 0);
         return;
     }
-    int64_t step = getenv("KILN_TEST_FULL") || c.n <= RUNS ? 1 : (c.n + RUNS - 1) / RUNS;
+    int64_t step = getenv("KILN_TEST_FULL") || c.n <= RUNS ? 1 : 3 * (c.n + RUNS - 1) / RUNS;
+    for (size_t i = 0; step > 1 && i < came_by.n_first && c.shown < FAULTS_SHOWN; i++) fail_one(&c, came_by.first[i], 0);
     for (int persistent = 0; persistent <= 1; persistent++) {
         int64_t by = persistent ? step * 4 : step, tried = 0;
         for (int64_t k = (int64_t)(seed % (uint64_t)by); k < c.n && c.shown < FAULTS_SHOWN; k += by) {
@@ -127,7 +176,8 @@ static inline void fail_everywhere(const char *name, piece_of_work run)
     }
     fail_sound(&c);
     if (getenv("KILN_TEST_VERBOSE"))
-        printf("  %s: %lld allocations, every %lld\n", name, (long long)c.n, (long long)step);
+        printf("  %s: %lld allocations, %zu first at a place, every %lld\n", name, (long long)c.n, came_by.n_first,
+               (long long)step);
 }
 
 #endif

@@ -34,6 +34,7 @@ static inline void fail_every_call(const char *name, piece_of_work run, check_af
 
 static atomic_llong calls_before = -1, calls_counted;
 static atomic_int call_error;
+static int (*calls_asked)(void); /* also asked, where it is set: 1: this call fails, with the errno that it left */
 
 static inline void calls_fail_at(int64_t k, int with)
 {
@@ -45,6 +46,7 @@ static inline void calls_fail_at(int64_t k, int with)
 static inline int call_fails(void)
 {
     atomic_fetch_add(&calls_counted, 1);
+    if (calls_asked && calls_asked()) return 1;
     if (atomic_load(&calls_before) < 0 || atomic_fetch_sub(&calls_before, 1) != 0) return 0;
     errno = atomic_load(&call_error);
     return 1;
@@ -124,6 +126,8 @@ int fcntl(int fd, int what, ...)
     return call_fails() ? -1 : next(fd, what, more);
 }
 
+static inline int64_t call_now(void) { return atomic_load(&calls_counted) - 1; }
+
 static inline void fail_call(fail_case *c, int64_t k, int with, check_afterwards after)
 {
     error e = {0}, wrong = {0};
@@ -159,11 +163,17 @@ static inline void fail_every_call(const char *name, piece_of_work run, check_af
         error e = {0};
         c.sound = (yield){0};
         calls_fail_at(-1, 0);
-        if (!CHECK_MSG(run(&c.sound, &e) == KILN_OK, "%s: does not work at all: %s", name, e.message)) return;
+        note_places_by(call_now);
+        calls_asked = i ? note_places : NULL;
+        kiln_status status = run(&c.sound, &e);
+        calls_asked = NULL;
+        if (!CHECK_MSG(status == KILN_OK, "%s: does not work at all: %s", name, e.message)) return;
         c.n = atomic_load(&calls_counted);
     }
     CHECK_MSG(c.n > 0, "%s: calls nothing of the system", name);
     int64_t step = getenv("KILN_TEST_FULL") || c.n <= CALL_RUNS ? 1 : (c.n + CALL_RUNS - 1) / CALL_RUNS;
+    for (size_t i = 0; step > 1 && i < came_by.n_first && c.shown < FAULTS_SHOWN; i++)
+        fail_call(&c, came_by.first[i], with[i % 3], after);
     for (int i = 0; i < 3; i++)
         for (int64_t k = (int64_t)((seed + (uint64_t)i * 7) % (uint64_t)step); k < c.n && c.shown < FAULTS_SHOWN;
              k += step)

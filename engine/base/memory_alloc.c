@@ -14,10 +14,13 @@
 static atomic_llong countdown = -1; /* allocations before the one that fails; < 0: none will */
 static atomic_llong counted, live;
 static atomic_int keeps_failing, pieces_count;
+static int (*_Atomic asked)(void);
 
 static int must_fail(void)
 {
+    int (*fails)(void) = atomic_load_explicit(&asked, memory_order_relaxed);
     atomic_fetch_add(&counted, 1);
+    if (fails && fails()) return 1;
     if (atomic_load(&countdown) < 0) return 0;
     long long left = atomic_fetch_sub(&countdown, 1);
     if (left > 0) return 0;
@@ -32,6 +35,7 @@ void mem_fail_at(int64_t k, int persistent)
     atomic_store(&counted, 0);
 }
 
+void mem_fail_when(int (*fails)(void)) { atomic_store(&asked, fails); }
 int64_t mem_count(void) { return atomic_load(&counted); }
 int64_t mem_live(void) { return atomic_load(&live); }
 void mem_count_pieces(int on) { atomic_store(&pieces_count, on); }

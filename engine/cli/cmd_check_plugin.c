@@ -337,6 +337,8 @@ static int check_file(const char *path, check_context *of, const check_device *o
     return total.failed[CHECK_CONTRACT] || total.failed[CHECK_BEHAVIOUR] ? EXIT_RUN_FAILED : EXIT_DONE;
 }
 
+static int no_memory(void) { return print_text(stderr, "kiln check-plugin: out of memory\n"), 0; }
+
 /* "name=value" of each --set; 0: one is something else, which was said. */
 static int read_settings(const arguments *a, arena *memory, check_context *of)
 {
@@ -344,13 +346,14 @@ static int read_settings(const arguments *a, arena *memory, check_context *of)
     for (size_t i = 0; all && i < a->n_given; i++) {
         if (strcmp(a->given[i].option->name, "--set") != 0) continue;
         char *text = arena_strdup(memory, a->given[i].value), *equals = text ? strchr(text, '=') : NULL;
+        if (!text) return no_memory();
         if (!equals || equals == text)
             return print_text(stderr, "kiln check-plugin: --set %s: write --set NAME=VALUE\n", a->given[i].value), 0;
         *equals = 0;
         all[of->n_setting++] = (check_setting){text, equals + 1};
     }
     of->setting = all;
-    return all != NULL;
+    return all ? 1 : no_memory();
 }
 
 /* There is room for one more. */
@@ -363,7 +366,7 @@ static int read_fixtures(const arguments *a, arena *memory, check_context *of)
             return print_text(stderr, "kiln check-plugin: --fixture %s: %s\n", a->given[i].value, strerror(errno)), 0;
         of->fixture[of->n_fixture++] = a->given[i].value;
     }
-    return of->fixture != NULL;
+    return of->fixture ? 1 : no_memory();
 }
 
 static int read_call_timeout(const arguments *a, check_context *of)

@@ -79,6 +79,7 @@ static void wire(str *s, const workflow *w, source from, size_t to, const char *
         str_printf(s, ", color=\"%s\", fontcolor=\"%s\"", colour, colour);
     }
     str_printf(s, "%s%s];\n", kind == WIRE_PLAIN && makes_list(g, from.output) ? ", style=bold" : "", style[kind]);
+    s->failed |= label.failed;
     str_free(&label);
 }
 
@@ -104,11 +105,13 @@ static size_t open_boxes(str *s, const doc_outer *o)
     str_printf(&text, "cluster_%s", o->name);
     str_append(s, "  subgraph ");
     quote(s, str_text(&text));
+    s->failed |= text.failed;
     str_free(&text);
     str_printf(&text, "%s\n%s", o->name, o->type);
     str_append(s, " { label=");
     quote(s, str_text(&text));
     str_append(s, ";\n");
+    s->failed |= text.failed;
     str_free(&text);
     return depth + 1;
 }
@@ -171,6 +174,7 @@ static void draw_node(str *s, const workflow *w, size_t i)
     str_append(s, "\"");
     if (g->mapped) str_append(s, ", peripheries=2");
     str_append(s, g->needed ? "];\n" : ", color=grey, fontcolor=grey];\n");
+    s->failed |= label.failed;
     str_free(&label);
     while (boxes--) str_append(s, "  }\n");
     draw_wires(s, w, i);

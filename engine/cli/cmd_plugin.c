@@ -79,6 +79,8 @@ int plugin_fail(const char *action, const error *e)
 
 /* ---- which plugin ---- */
 
+static const plugin_manifest no_manifest = {.path = "", .folder = ""};
+
 /* Of the plugins on the search path, whose manifest has this id; nothing is loaded. */
 static const char *find_id(const plugin_request *r, const char *id, plugin_manifest *m, error *e)
 {
@@ -90,6 +92,7 @@ static const char *find_id(const plugin_request *r, const char *id, plugin_manif
             manifest_beside(r->memory, found.item[i].path, m, &own) == KILN_OK && *m->path && strcmp(m->id, id) == 0)
             return found.item[i].path;
     }
+    *m = no_manifest;
     return NULL;
 }
 
@@ -97,7 +100,7 @@ const char *plugin_find_so(const plugin_request *r, const char *named, plugin_ma
 {
     const char *folder = user_plugins_folder(r->memory), *manifest;
     const char *installed = folder && name_is_valid(named) ? arena_printf(r->memory, "%s/%s", folder, named) : NULL;
-    *m = (plugin_manifest){.path = "", .folder = ""};
+    *m = no_manifest;
     if (!folder_exists(named) && file_exists(named))
         return manifest_beside(r->memory, named, m, e) == KILN_OK ? arena_strdup(r->memory, named) : NULL;
     const char *in = folder_exists(named) ? named : installed && folder_exists(installed) ? installed : NULL;

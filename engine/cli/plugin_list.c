@@ -298,7 +298,7 @@ int plugin_info_of(const plugin_request *r)
     const char *named = r->operand[0], *so = plugin_find_so(r, named, &m, &e), *list = argument(r->args, "--plugins");
     char *real = so ? path_real(so) : NULL;
     const char *with = !real ? list : !list ? real : arena_printf(r->memory, "%s:%s", real, list);
-    int is_id = !so && !strchr(named, '/');
+    int is_id = !so && !strchr(named, '/') && m.path && !*m.path; /* else its manifest is what cannot be read */
     if (so || is_id) e = (error){0};
     catalog *c = so || is_id ? catalog_open(with, &e) : NULL;
     const plugin_info *p = c ? find_loaded(c, real, is_id ? named : NULL) : NULL;
@@ -355,7 +355,7 @@ static kiln_status index_one(str *s, const plugin_manifest *m, const char *below
     const char *machine = so ? machine_of(so) : NULL;
     mem_free(so);
     if (!machine) return error_set(e, KILN_ERR_INVALID, "%s: %s is no shared object", m->path, m->so);
-    str_append(s, s->data[s->len - 1] == '}' ? ",\n  {" : "\n  {");
+    str_append(s, s->len && s->data[s->len - 1] == '}' ? ",\n  {" : "\n  {");
     manifest_json(s, m);
     member_field(s, "machine", machine), member_field(s, "folder", below);
     member_key(s, "files"), str_append(s, "[");

@@ -234,6 +234,7 @@ static int find_files(watch *w, arguments *a)
     sigset_t none;
     if (!text || pipe(fd) != 0) return mem_free(text), print_text(stderr, "kiln: --watch: %s\n", strerror(errno)), 0;
     pid_t pid = fork();
+    if (pid < 0) print_text(stderr, "kiln: --watch: no process to list the files: %s\n", strerror(errno));
     if (pid == 0) {
         sigemptyset(&none);
         sigprocmask(SIG_SETMASK, &none, NULL);
@@ -256,7 +257,7 @@ static int find_files(watch *w, arguments *a)
     for (const char *line = text; done && *line; line += strcspn(line, "\n") + 1) {
         size_t length = strcspn(line, "\n");
         if (line[length] != '\n') break;
-        done = add(w, line, length);
+        if (!(done = add(w, line, length))) print_text(stderr, "kiln: --watch: out of memory\n");
     }
     mem_free(text);
     return done;

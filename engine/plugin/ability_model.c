@@ -210,8 +210,9 @@ static kiln_value *model_new(kiln_ctx *c, const kiln_model *given)
     holder *h = holder_new(c, given, given->size, sizeof h->as.model, 1);
     if (!h) return NULL;
     const kiln_model *m = &h->as.model;
-    hasher *of = check_model(c, m) == KILN_OK ? hasher_new() : NULL;
-    if (!of) return holder_free(h), NULL;
+    if (check_model(c, m) != KILN_OK) return holder_free(h), NULL;
+    hasher *of = hasher_new();
+    if (!of) return holder_free(h), no_memory(c);
     hash_model(of, m, c);
     h->weights[0] = m->weights, h->base = m->base, h->owned = m->owned, h->release = m->release;
     kiln_value *v = object_of(c, "MODEL", h, of);

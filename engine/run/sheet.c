@@ -45,6 +45,7 @@ typedef struct {
     size_t left, top, under; /* room for labels                         */
     size_t width, height;
     uint8_t *rgb;
+    int lost; /* there was no memory for a label */
 } sheet;
 
 /* ---- drawing ---- */
@@ -80,14 +81,17 @@ static void put_ink(sheet *t, size_t x0, size_t y0, const text_image *text, colo
 static text_image measured(sheet *t, const char *text, size_t width, size_t lines)
 {
     text_image m;
-    return sheet_text_set(&t->text, text, width, lines, 0, &m) == KILN_OK ? m : (text_image){0};
+    if (sheet_text_set(&t->text, text, width, lines, 0, &m) == KILN_OK) return m;
+    t->lost = 1;
+    return (text_image){0};
 }
 
 /* Centred in a box of w by h pixels; h 0: from its top on. */
 static void label(sheet *t, size_t x, size_t y, size_t w, size_t h, const char *text, colour c)
 {
     text_image m;
-    if (sheet_text_set(&t->text, text, w, TEXT_LINES, 1, &m) != KILN_OK || !m.cover) return;
+    if (sheet_text_set(&t->text, text, w, TEXT_LINES, 1, &m) != KILN_OK) t->lost = 1;
+    if (!m.cover) return;
     put_ink(t, x + (w - m.w) / 2, h > m.h ? y + (h - m.h) / 2 : y, &m, c);
     mem_free(m.cover);
 }
@@ -344,6 +348,7 @@ static kiln_status draw(sheet *t, const sheet_cell *cell, const char *path, erro
     box(t, 0, 0, t->width, t->height, paper);
     draw_axes(t);
     for (size_t i = 0; i < t->s->n_row; i++) draw_cell(t, i, &cell[i]);
+    if (t->lost) log_warn("%s: memory was short, so that labels are missing", path);
     return picture_file_write(path, &(rgb_picture){t->width, t->height, t->rgb}, e);
 }
 

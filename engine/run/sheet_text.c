@@ -157,13 +157,15 @@ static void warn_unknown(sheet_text *t, const char *text)
              text);
 }
 
-/* One paragraph: a line break is a blank. */
-static void set_text(struct pango *p, const char *text)
+/* One paragraph: a line break is a blank. 0: no memory for it. */
+static int set_text(struct pango *p, const char *text)
 {
     str one = {0};
     for (; *text; text++) str_char(&one, (unsigned char)*text < ' ' ? ' ' : *text);
-    p->pango_layout_set_text(p->layout, str_text(&one), -1);
+    int whole = !one.failed;
+    if (whole) p->pango_layout_set_text(p->layout, str_text(&one), -1);
     str_free(&one);
+    return whole;
 }
 
 /* text with a '?' for each letter that no font has. */
@@ -214,12 +216,13 @@ static kiln_status set_with_pango(sheet_text *t, const char *text, size_t width,
     rectangle ink, logical;
     p->pango_layout_set_width(p->layout, (int)width * PANGO_SCALE);
     p->pango_layout_set_height(p->layout, -(int)lines);
-    set_text(p, text);
+    if (!set_text(p, text)) return KILN_ERR_NOMEM;
     if (p->pango_layout_get_unknown_glyphs_count(p->layout) > 0) {
         warn_unknown(t, text);
         replace_unknown(t, text, &known);
-        set_text(p, str_text(&known));
+        int whole = !known.failed && set_text(p, str_text(&known));
         str_free(&known);
+        if (!whole) return KILN_ERR_NOMEM;
     }
     p->pango_layout_get_pixel_extents(p->layout, &ink, &logical);
     rectangle r = both(&ink, &logical, (int)width);

@@ -23,7 +23,7 @@ typedef struct {
 void sheet_text_open(sheet_text *t, const char *library);
 void sheet_text_close(sheet_text *t);
 
-/* Lines are centred. KILN_ERR_NOMEM with `draw` alone. */
+/* Lines are centred. The one failure is KILN_ERR_NOMEM. */
 kiln_status sheet_text_set(sheet_text *t, const char *text, size_t width, size_t lines, int draw, text_image *out);
 
 #endif

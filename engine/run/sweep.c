@@ -312,45 +312,58 @@ size_t sweep_settings(const sweep *s, size_t row, set_option *out)
     return n;
 }
 
+/* A label as it grows in its caller's buffer: memory cannot be short. */
+typedef struct {
+    char *text;
+    size_t n, capacity;
+    int full;
+} label_buffer;
+
+/* What fits, cut between characters. */
+static void put_text(label_buffer *t, const char *text, size_t n)
+{
+    size_t room = t->capacity - 1 - t->n;
+    if (t->full) return;
+    if (n > room)
+        for (n = room, t->full = 1; n > 0 && ((unsigned char)text[n] & 0xc0) == 0x80;) n--;
+    memcpy(t->text + t->n, text, n);
+    t->n += n;
+    t->text[t->n] = '\0';
+}
+
 /* Long values are cut. */
-static void put_label(str *t, const char *name, const char *value)
+static void put_label(label_buffer *t, const char *name, const char *value)
 {
     size_t n = strlen(value), keep = n > LABEL_VALUE_MAX ? LABEL_VALUE_MAX : n;
     while (keep < n && keep > 0 && ((unsigned char)value[keep] & 0xc0) == 0x80) keep--;
-    str_printf(t, "%s%s=", t->len ? " " : "", name);
-    str_append_n(t, value, keep);
-    if (keep < n) str_append(t, "...");
+    if (t->n) put_text(t, " ", 1);
+    put_text(t, name, strlen(name));
+    put_text(t, "=", 1);
+    put_text(t, value, keep);
+    if (keep < n) put_text(t, "...", 3);
 }
 
-static void put_point(const sweep *s, size_t a, size_t point, str *t)
+static void put_point(const sweep *s, size_t a, size_t point, label_buffer *t)
 {
     const sweep_axis *x = &s->axis[a];
     for (size_t k = 0; k < x->n_name; k++)
         if (x->value[point * x->n_name + k]) put_label(t, x->name[k], x->value[point * x->n_name + k]);
 }
 
-static void take_label(str *t, char *text, size_t capacity)
-{
-    size_t n = t->len < capacity ? t->len : capacity - 1;
-    while (n < t->len && n > 0 && ((unsigned char)t->data[n] & 0xc0) == 0x80) n--;
-    memcpy(text, str_text(t), n);
-    text[n] = '\0';
-    str_free(t);
-}
-
 void sweep_label(const sweep *s, size_t row, char *text, size_t capacity)
 {
-    str t = {0};
+    label_buffer t = {.text = text, .capacity = capacity};
+    text[0] = '\0';
     for (size_t a = 0; a < s->n_axis; a++) put_point(s, a, sweep_point(s, row, a), &t);
-    take_label(&t, text, capacity);
 }
 
 void sweep_point_value(const sweep *s, size_t a, size_t point, char *text, size_t capacity)
 {
-    str t = {0};
-    if (s->axis[a].n_name == 1 && s->axis[a].value[point])
-        str_append(&t, s->axis[a].value[point]);
+    label_buffer t = {.text = text, .capacity = capacity};
+    const char *value = s->axis[a].n_name == 1 ? s->axis[a].value[point] : NULL;
+    text[0] = '\0';
+    if (value)
+        put_text(&t, value, strlen(value));
     else
         put_point(s, a, point, &t);
-    take_label(&t, text, capacity);
 }

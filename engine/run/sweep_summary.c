@@ -10,15 +10,14 @@
 
 enum { FAILED_SHOWN = 20 };
 
-static sheet_cell cell_of(const row_record *row, const char *out, arena *memory)
+static kiln_status cell_of(const row_record *row, const char *out, arena *memory, sheet_cell *cell, error *e)
 {
-    if (row->state == ROW_FAILED) return (sheet_cell){.state = SHEET_FAILED};
-    for (size_t k = 0; row->state != ROW_LEFT && k < row->n_file; k++) {
-        if (!picture_file_kind(row->file[k])) continue;
-        const char *path = arena_printf(memory, "%s/%s", out, row->file[k]);
-        if (path) return (sheet_cell){.state = SHEET_PICTURE, .path = path};
-    }
-    return (sheet_cell){.state = SHEET_EMPTY};
+    size_t k = 0;
+    *cell = (sheet_cell){.state = row->state == ROW_FAILED ? SHEET_FAILED : SHEET_EMPTY};
+    while (k < row->n_file && !picture_file_kind(row->file[k])) k++;
+    if (row->state == ROW_FAILED || row->state == ROW_LEFT || k == row->n_file) return KILN_OK;
+    *cell = (sheet_cell){.state = SHEET_PICTURE, .path = arena_printf(memory, "%s/%s", out, row->file[k])};
+    return cell->path ? KILN_OK : error_set(e, KILN_ERR_NOMEM, "out of memory");
 }
 
 kiln_status sweep_write_sheet(const row_set *r, const char *out, const char *path, error *e)
@@ -26,7 +25,8 @@ kiln_status sweep_write_sheet(const row_set *r, const char *out, const char *pat
     arena memory = {0};
     sheet_cell *cell = arena_alloc(&memory, r->plan.n_row * sizeof *cell);
     kiln_status status = cell ? KILN_OK : error_set(e, KILN_ERR_NOMEM, "out of memory");
-    for (size_t i = 0; i < r->plan.n_row && status == KILN_OK; i++) cell[i] = cell_of(&r->record[i], out, &memory);
+    for (size_t i = 0; i < r->plan.n_row && status == KILN_OK; i++)
+        status = cell_of(&r->record[i], out, &memory, &cell[i], e);
     if (status == KILN_OK) status = sheet_write(&r->plan, cell, path, e);
     arena_free(&memory);
     if (status == KILN_OK) print_text(stdout, "%s\n", path), print_flush(stdout);

@@ -89,7 +89,7 @@ kiln_status view_slice(kiln_weights *w, weights_entry *x, uint32_t axis, int64_t
         return error_set(e, KILN_ERR_INVALID, "%s: tensor '%.200s' has %lld rows; %lld from row %lld were asked for",
                          w->path, from, (long long)(axis < x->rank ? x->dim[axis] : 0), (long long)n, (long long)first);
     if (axis == 0 && has_whole_rows(x)) {
-        uint64_t row = x->bytes / (uint64_t)x->dim[0];
+        uint64_t row = x->dim[0] ? x->bytes / (uint64_t)x->dim[0] : 0;
         x->begin += row * (uint64_t)first;
         x->bytes = row * (uint64_t)n;
         x->dim[0] = n;
