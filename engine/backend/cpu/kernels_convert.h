@@ -114,7 +114,7 @@ INLINE void narrow_f16(uint16_t *to, vf x)
 
 /* ---- rows ---- */
 
-enum { AHEAD = 4096 }; /* bytes */
+enum { AHEAD = 4096, SECOND_LEVEL = 2 }; /* bytes; a place for what is fetched: the second cache */
 
 static void load_f32(float *dst, const float *p, size_t n)
 {
