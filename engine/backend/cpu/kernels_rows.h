@@ -601,21 +601,23 @@ static uint32_t order_keys(uint32_t *key, const float *x, uint32_t flip, size_t 
 
 /* ---- by places ---- */
 
-/* Neighbours raise counters of their own, so that none waits for the one before it. */
+/* Neighbours raise counters of their own, so that none waits for the one before it; numbers are looked at together. */
 static void count(uint32_t *part, const int32_t *x, uint32_t bins, size_t n)
 {
-    const vu zero = {0}, none = zero + bins;
     const size_t room = COUNTED_BINS + 1;
-    uint32_t at[2][LANES];
-    size_t i = 0, now = 0;
-    for (; i + LANES <= n; i += LANES, now ^= 1) { /* places are made while those of the vector before are counted */
-        vu v = words_at(x + i), few = (vu)(v < none);
-        put_words(at[now], (few & v) | (~few & none));
+    const vu zero = {0}, none = zero + bins;
+    size_t i = 0;
+    for (; i + COUNTERS <= n; i += COUNTERS) {
+        vu outside = zero;
         __builtin_prefetch((const char *)(x + i) + AHEAD);
-        for (size_t first = 0; first < LANES && i; first += COUNTERS)
-            UNROLL for (size_t k = 0; k < COUNTERS && k < LANES; k++) part[k * room + at[now ^ 1][first + k]]++;
+        for (size_t k = 0; k < COUNTERS; k += LANES) outside |= (vu)(words_at(x + i + k) >= none);
+        if (__builtin_expect(any_lane((vi)outside), 0)) {
+            for (size_t k = 0; k < COUNTERS; k++) part[(uint32_t)x[i + k] < bins ? (uint32_t)x[i + k] : bins]++;
+            continue;
+        }
+        UNROLL for (size_t k = 0; k < COUNTERS / 2; k++) part[k * room + (uint32_t)x[i + k]]++;
+        UNROLL for (size_t k = COUNTERS / 2; k < COUNTERS; k++) part[k * room + (uint32_t)x[i + k]]++;
     }
-    for (size_t k = 0; k < LANES && i; k++) part[at[now ^ 1][k]]++;
     for (; i < n; i++) part[(uint32_t)x[i] < bins ? (uint32_t)x[i] : bins]++;
 }
 
