@@ -100,6 +100,7 @@
         REDUCE("l2, all", L2, 7, X(3, 4, 35), X(1)), REDUCE("logsumexp, last", LOGSUMEXP, 2, X(7, 1100), X(7)),        \
         REDUCE("logsumexp, long", LOGSUMEXP, 2, X(2, 20000), X(2)),                                                    \
         REDUCE("logsumexp, first", LOGSUMEXP, 1, X(300, 7), X(7)),                                                     \
+        REDUCE("logsumexp, first, wide", LOGSUMEXP, 1, X(307, 333), X(333)),                                           \
         REDUCE("mean, long columns", MEAN, 1, X(1200, 5), X(5)), REDUCE("max, long line", MAX, 3, X(70, 2200), X(1)),  \
         REDUCE("min, alternate", MIN, 5, X(4, 3, 5, 17), X(3, 17)),                                                    \
         {"reduce argmax, last",                                                                                        \
@@ -147,6 +148,13 @@
          {.kind = OP_BINCOUNT, .n_in = 1, .in = {IDS(7, 41)}, .out = IDS(6), .attr.bincount = {6}},                    \
          0},                                                                                                           \
         {"bincount some", {.kind = OP_BINCOUNT, .n_in = 1, .in = {IDS(300)}, .out = IDS(3), .attr.bincount = {3}}, 0}, \
+        {"bincount by parts",                                                                                          \
+         {.kind = OP_BINCOUNT, .n_in = 1, .in = {IDS(3, 90001)}, .out = IDS(5), .attr.bincount = {5}},                 \
+         0},                                                                                                           \
+        {"bincount many",                                                                                              \
+         {.kind = OP_BINCOUNT, .n_in = 1, .in = {IDS(3, 70)}, .out = IDS(1025), .attr.bincount = {1025}},              \
+         0},                                                                                                           \
+        {"take_along wide", {.kind = OP_TAKE_ALONG, .n_in = 2, .in = {X(3, 9), IDS(3, 75)}, .out = X(3, 75)}, 0},      \
         TAKE("rows", X(5, 33), IDS(2, 3), 0, X(2, 3, 33)), TAKE("middle", X(2, 6, 3, 7), IDS(4), 1, X(2, 4, 3, 7)),    \
         TAKE("last", X(3, 11), IDS(2, 5), 1, X(3, 2, 5)), TAKE("whole numbers", IDS(7, 3), IDS(5), 0, IDS(5, 3)),      \
         {"take_along", {.kind = OP_TAKE_ALONG, .n_in = 2, .in = {X(2, 3, 9), IDS(2, 3, 5)}, .out = X(2, 3, 5)}, 0},    \

@@ -103,18 +103,26 @@ static void test_T6_causal_mask(void) { level("avx2", "f32", "attention T6"); }
 static void test_T7_gelu_kinds(void) { level("avx2", "f32", "act T7"); }
 
 /* Ids outside the table, and what no kernel is for, are errors with a message. */
-static kiln_status status_of(const op_case *c, const int32_t *ids)
+static kiln_status status_of_at(const op_case *c, const int32_t *ids, size_t at)
 {
     op_setup s;
     kiln_status st = KILN_OK;
     if (!setup_make(&s, c, KILN_F32, 0)) return KILN_ERR_NOMEM;
-    if (ids) memcpy(s.in[1], ids, sizeof *ids);
+    if (ids) memcpy((int32_t *)s.in[1] + at, ids, sizeof *ids);
     mem_free(setup_run(&s, &backend_cpu, NULL, 1, NULL, NULL, &st));
     setup_free(&s);
     return st;
 }
+static kiln_status status_of(const op_case *c, const int32_t *ids) { return status_of_at(c, ids, 0); }
 static void test_refusals(void)
 {
+    static const op_case along = {
+        "take_along", {.kind = OP_TAKE_ALONG, .n_in = 2, .in = {X(1, 9), IDS(1, 75)}, .out = X(1, 75)}, 0};
+    for (size_t at = 0; at < 75; at++) { /* of whole vectors and of what is left of one */
+        CHECK_EQ(status_of_at(&along, &(int32_t){9}, at), KILN_ERR_INVALID);
+        CHECK_EQ(status_of_at(&along, &(int32_t){-1}, at), KILN_ERR_INVALID);
+        CHECK_EQ(status_of_at(&along, &(int32_t){8}, at), KILN_OK);
+    }
     CHECK_EQ(status_of(&embedding_case, &(int32_t){5}), KILN_ERR_INVALID);
     CHECK_EQ(status_of(&embedding_case, &(int32_t){-1}), KILN_ERR_INVALID);
     CHECK_EQ(status_of(&embedding_case, &(int32_t){4}), KILN_OK);

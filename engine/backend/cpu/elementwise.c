@@ -16,6 +16,7 @@ typedef struct {
     int64_t chunk; /* short where something is converted: its loads, sums and stores then overlap */
     int half;      /* a kernel of rows of bf16 makes it */
     int direct;    /* a function of one operand, of numbers as they are stored */
+    int gated;     /* geglu() of f32 */
     int flat;      /* operands are taken as one dense row cut into `columns` */
 } layout;
 
@@ -139,6 +140,20 @@ static void direct_row(const cpu_kernel *c, const kernel_args *a, int64_t r)
     c->k->map(functions[op->attr.act.kind], &m);
 }
 
+static int is_gated(const op_desc *op)
+{
+    return op->kind == OP_GEGLU && !op->epilogue.act && !op->epilogue.residual && op->out.dtype == KILN_F32 &&
+           type_of(&op->in[0]) == KILN_F32;
+}
+static void gated_row(const cpu_kernel *c, const kernel_args *a, int64_t r)
+{
+    const op_desc *op = &c->op;
+    int64_t width = columns_of(&op->out);
+    c->k->geglu_whole((float *)a->out + r * op->out.ld,
+                      (const float *)(const void *)place_of(&op->in[0], a->in[0], r, 0),
+                      (const float *)(const void *)place_of(&op->in[0], a->in[0], r, width), (size_t)width, c->past);
+}
+
 static kiln_status tile(void *arg, size_t index, unsigned slot, error *e)
 {
     const cpu_kernel *c = ((call *)arg)->c;
@@ -154,8 +169,8 @@ static kiln_status tile(void *arg, size_t index, unsigned slot, error *e)
         return KILN_OK;
     }
     for (int64_t r = first; r < last; r++) {
-        if (l->direct) {
-            direct_row(c, a, r);
+        if (l->direct || l->gated) {
+            (l->direct ? direct_row : gated_row)(c, a, r);
             continue;
         }
         int64_t width = l->flat ? min64(l->columns, count - r * l->columns) : l->columns;
@@ -197,7 +212,7 @@ kiln_status cpu_prepare_elementwise(cpu_kernel *c, error *e)
     l->columns = l->flat ? l->chunk : columns_of(&op->out);
     l->rows = l->columns ? (l->flat ? (count + l->chunk - 1) / l->chunk : rows_of(&op->out)) : 0;
     l->half = is_half(op, l) && columns_of(&op->in[0]) == columns_of(&op->out) * (op->kind == OP_GEGLU ? 2 : 1);
-    l->direct = is_direct(op);
+    l->direct = is_direct(op), l->gated = is_gated(op);
     l->rows_per_tile = l->columns >= TILE_ELEMENTS || !l->columns ? 1 : TILE_ELEMENTS / l->columns;
     return KILN_OK;
 }

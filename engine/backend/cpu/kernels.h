@@ -108,10 +108,20 @@ typedef struct cpu_kernels {
     /* sum() and squares() of up to 4 rows, `ld` apart; layer_row: x = (x - mean) (factor gain) + bias, or NULL */
     void (*sum_rows)(float *to, const float *x, size_t ld, size_t rows, size_t n);
     void (*squares_rows)(float *to, const float *mean, const float *x, size_t ld, size_t rows, size_t n);
+    /* norm_row() and modulate(), with their bytes; more: gain, bias, scale, shift or NULL */
+    void (*norm_whole)(void *to, const float *x, float mean, float factor, const float *const more[4], size_t n,
+                       int past);
+    void (*geglu_whole)(void *to, const float *value, const float *gate, size_t n, int past);
     void (*layer_row)(float *x, float mean, float factor, const float *gain, const float *bias, size_t n);
     float (*exp_row)(float *to, const float *x, float base, size_t n); /* to = e^(x - base); their sum */
     /* to[i] = carry + x[0] + .. + x[i], or without x[i]; both stored as f32 or bf16 */
     void (*prefix_row)(void *to, const void *x, uint32_t type, double *carry, int exclusive, size_t n, int past);
+    /* Counters for each of 0 .. bins - 1 (COUNTED_BINS at most) and one more for any other number: number i of x raises
+     * one of part[COUNTERS][COUNTED_BINS + 1]. */
+    void (*count)(uint32_t *part, const int32_t *x, uint32_t bins, size_t n);
+    /* to[i] = from[place[i]], elements of 2 or 4 bytes, or nothing if a place is not below `places`: the number of the
+     * first such one, or n. */
+    size_t (*pick_places)(void *to, const void *from, const int32_t *place, uint32_t places, size_t size, size_t n);
     /* key: whole numbers in the order of x, all bits turned where `flip` has ones; the greatest of them. */
     uint32_t (*order_keys)(uint32_t *key, const float *x, uint32_t flip, size_t n);
 
@@ -227,7 +237,14 @@ typedef struct cpu_kernels {
 enum { HALF_ADD, HALF_MUL, HALF_GEGLU }; /* x + y, x y, x gelu(y) */
 /* 1 over the root of the mean square + eps, of the sum of squares + eps; over that sum's root, eps at least. */
 enum { NORM_MEAN_SQUARE, NORM_SQUARES, NORM_ROOT };
-enum { DEPTHWISE_RESULTS = 8, ATTEND_KEY_SET = 4, ATTEND_VALUE_SET = 8, ATTEND_LINE = 32 };
+enum {
+    COUNTERS = 16,
+    COUNTED_BINS = 1024,
+    DEPTHWISE_RESULTS = 8,
+    ATTEND_KEY_SET = 4,
+    ATTEND_VALUE_SET = 8,
+    ATTEND_LINE = 32
+};
 
 extern const cpu_kernels kernels_plain, kernels_avx2, kernels_avx512, kernels_avx512bf16;
 

@@ -51,7 +51,6 @@ INLINE line_of whole_line(const uint32_t type, const void *p, size_t i)
 
 INLINE void fetch_line(const uint32_t type, const void *p, size_t i, size_t ahead)
 {
-    enum { SECOND_LEVEL = 2 };
     const char *at = (const char *)p + i * (type == KILN_F32 ? 4 : 2) + ahead;
     if (ahead) __builtin_prefetch(at, 0, SECOND_LEVEL);
     if (ahead && type == KILN_F32 && LANES == 16) __builtin_prefetch(at + 64, 0, SECOND_LEVEL);
@@ -250,6 +249,17 @@ static void key_row_bf16(float *to, const uint16_t *q, size_t ldq, size_t heads,
 }
 #endif
 
+INLINE float most_lane(vf v) /* or NaN */
+{
+#if LANES > 8
+    v = vmost(v, TURN(v, 8));
+#endif
+#if LANES > 4
+    v = vmost(v, TURN(v, 4));
+#endif
+    v = vmost(v, TURN(v, 2));
+    return vmost(v, TURN(v, 1))[0];
+}
 /* One step of an online softmax, base 2, of numbers side by side; see softmax(). */
 static float softmax_keys(float *s, size_t keys, float factor, float *max, float *sum)
 {
@@ -259,8 +269,8 @@ static float softmax_keys(float *s, size_t keys, float factor, float *max, float
         put(s + i, v);
         top = vmost(top, v);
     }
-    float most = *max;
-    for (int i = 0; i < LANES; i++) most = top[i] > most || isnan(top[i]) ? top[i] : most;
+    float most = most_lane(top);
+    most = most > *max || isnan(most) ? most : *max;
     float before = *max, base = most == -INFINITY ? 0 : most;
     for (size_t i = 0; i < keys; i += LANES) {
         vf p = vexp2_low(get(s + i) - splat(base));

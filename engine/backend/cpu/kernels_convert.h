@@ -118,7 +118,7 @@ INLINE void narrow_f16(uint16_t *to, vf x)
 INLINE __mmask16 low_lanes(size_t n) { return (__mmask16)((1u << n) - 1); } /* of fewer than 16 */
 #endif
 
-enum { AHEAD = 4096 }; /* bytes */
+enum { AHEAD = 4096, SECOND_LEVEL = 2 }; /* bytes; a place for what is fetched: the second cache */
 
 static void load_f32(float *dst, const float *p, size_t n)
 {

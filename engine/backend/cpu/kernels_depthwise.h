@@ -23,30 +23,42 @@ INLINE void add_taps(const uint32_t type, const size_t taps, vf sum[DEPTHWISE_RE
         if (t + 1 < taps) seen[t % DEPTHWISE_RESULTS] = get_as(type, x + (t + DEPTHWISE_RESULTS) * step, i, left);
     }
 }
+INLINE void depthwise_sums(const uint32_t type, vf sum[DEPTHWISE_RESULTS], const depthwise_taps *d, size_t i,
+                           size_t left)
+{
+    UNROLL for (size_t r = 0; r < DEPTHWISE_RESULTS; r++) sum[r] = splat(0);
+    for (size_t t = 0, now; t < d->taps; t += now) {
+        const char *x = d->x[t];
+        now = left < LANES ? 1 : taps_in_row(d->x + t, d->step, d->taps - t);
+        if (now == 7)
+            add_taps(type, 7, sum, x, d->step, d->w, d->place + t, i, LANES);
+        else if (now == 4)
+            add_taps(type, 4, sum, x, d->step, d->w, d->place + t, i, LANES);
+        else if (now == 3)
+            add_taps(type, 3, sum, x, d->step, d->w, d->place + t, i, LANES);
+        else
+            add_taps(type, 1, sum, x, d->step, d->w, d->place + t, i, left);
+    }
+    if (d->bias) {
+        vf bias = get_any(d->bias + i, left);
+        UNROLL for (size_t r = 0; r < DEPTHWISE_RESULTS; r++) sum[r] += bias;
+    }
+}
+/* Two vectors, so that lines of bf16 are stored whole. */
 INLINE void depthwise_results_as(const uint32_t type, void *to, uint32_t to_type, size_t ldt, const depthwise_taps *d,
                                  size_t n, int past)
 {
-    for (size_t i = 0; i < n; i += LANES) {
-        const size_t left = n - i;
-        vf sum[DEPTHWISE_RESULTS] = {{0}};
-        for (size_t t = 0, now; t < d->taps; t += now) {
-            const char *x = d->x[t];
-            now = left < LANES ? 1 : taps_in_row(d->x + t, d->step, d->taps - t);
-            if (now == 7)
-                add_taps(type, 7, sum, x, d->step, d->w, d->place + t, i, LANES);
-            else if (now == 4)
-                add_taps(type, 4, sum, x, d->step, d->w, d->place + t, i, LANES);
-            else if (now == 3)
-                add_taps(type, 3, sum, x, d->step, d->w, d->place + t, i, LANES);
-            else
-                add_taps(type, 1, sum, x, d->step, d->w, d->place + t, i, left);
-        }
-        if (d->bias) {
-            vf bias = get_any(d->bias + i, left);
-            UNROLL for (size_t r = 0; r < DEPTHWISE_RESULTS; r++) sum[r] += bias;
-        }
+    size_t i = 0;
+    vf sum[2][DEPTHWISE_RESULTS];
+    for (; i + 2 * LANES <= n && to_type == KILN_BF16; i += 2 * LANES) {
+        depthwise_sums(type, sum[0], d, i, LANES), depthwise_sums(type, sum[1], d, i + LANES, LANES);
         UNROLL for (size_t r = 0; r < DEPTHWISE_RESULTS; r++)
-            put_one(to_type, (char *)to + r * ldt, i, sum[r], left, past);
+            put_two((uint16_t *)(void *)((char *)to + r * ldt) + i, sum[0][r], sum[1][r], past);
+    }
+    for (; i < n; i += LANES) {
+        depthwise_sums(type, sum[0], d, i, n - i);
+        UNROLL for (size_t r = 0; r < DEPTHWISE_RESULTS; r++)
+            put_one(to_type, (char *)to + r * ldt, i, sum[0][r], n - i, past);
     }
 }
 static void depthwise(void *to, uint32_t to_type, size_t ldt, const depthwise_taps *d, size_t n, int past)

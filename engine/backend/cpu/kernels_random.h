@@ -211,40 +211,58 @@ INLINE vd dfma(vd a, vd b, vd c)
 #endif
 }
 /* Of x up to 2^20, less a multiple of pi / 2 in three parts. */
-INLINE void dwaves(vd *sine, vd *cosine, vd x)
+INLINE void wave_sets(vd sine[SETS], vd cosine[SETS], const vd x[SETS])
 {
-    vd t = dfma(x, dsplat(6.36619772367581382433e-01), dsplat(6755399441055744.0)); /* 1.5 * 2^52 */
-    vd n = t - dsplat(6755399441055744.0);
-    vd r = dfma(n, dsplat(-1.57079632673412561417e+00), x);
-    r = dfma(n, dsplat(-6.07710050630396597660e-11), r), r = dfma(n, dsplat(-2.02226624879595063154e-21), r);
     const double sines[5] = {-2.50507602534068634195e-08, 2.75573137070700676789e-06, -1.98412698298579493134e-04,
                              8.33333333332248946124e-03, -1.66666666666666324348e-01};
     const double cosines[5] = {2.08757232129817482790e-09, -2.75573143513906633035e-07, 2.48015872894767294178e-05,
                                -1.38888888888741095749e-03, 4.16666666666666019037e-02};
-    vd z = r * r, s = dsplat(1.58969099521155010221e-10), c = dsplat(-1.13596475577881948265e-11);
-    UNROLL for (int k = 0; k < 5; k++) s = dfma(s, z, dsplat(sines[k])), c = dfma(c, z, dsplat(cosines[k]));
-    s = dfma(s * z, r, r), c = dfma(c * z, z, dfma(z, dsplat(-0.5), dsplat(1)));
-    vl quarter = (vl)t;
-    lanes_true odd = odd_lanes(quarter);
-    *sine = turned(choose(odd, c, s), quarter), *cosine = turned(choose(odd, s, c), quarter + 1);
+    vd t[SETS], r[SETS], z[SETS], s[SETS], c[SETS];
+    EACH_SET(t[h] = dfma(x[h], dsplat(6.36619772367581382433e-01), dsplat(6755399441055744.0)); /* 1.5 * 2^52 */
+             vd n = t[h] - dsplat(6755399441055744.0); r[h] = dfma(n, dsplat(-1.57079632673412561417e+00), x[h]);
+             r[h] = dfma(n, dsplat(-6.07710050630396597660e-11), r[h]);
+             r[h] = dfma(n, dsplat(-2.02226624879595063154e-21), r[h]); z[h] = r[h] * r[h];
+             s[h] = dsplat(1.58969099521155010221e-10); c[h] = dsplat(-1.13596475577881948265e-11);)
+    UNROLL for (int k = 0; k < 5; k++)
+        EACH_SET(s[h] = dfma(s[h], z[h], dsplat(sines[k])); c[h] = dfma(c[h], z[h], dsplat(cosines[k]));)
+            EACH_SET(s[h] = dfma(s[h] * z[h], r[h], r[h]);
+                     c[h] = dfma(c[h] * z[h], z[h], dfma(z[h], dsplat(-0.5), dsplat(1))); vl quarter = (vl)t[h];
+                     lanes_true odd = odd_lanes(quarter); sine[h] = turned(choose(odd, c[h], s[h]), quarter);
+                     cosine[h] = turned(choose(odd, s[h], c[h]), quarter + 1);)
 }
-/* The sines and cosines of the floats `by` x. */
+INLINE vf narrowed_set(const vd v[2])
+{
+    return JOIN_HALVES(__builtin_convertvector(v[0], vf_half), __builtin_convertvector(v[1], vf_half));
+}
+/* The sines and cosines of the floats `by` x, two vectors together. */
 static void waves(float *sines, float *cosines, const float *x, float by, size_t n)
 {
     const vf limit = splat(0x1p20f);
-    for (size_t i = 0; i < n; i += LANES) {
-        vf angle = get_any(x + i, n - i) * splat(by), sine = angle, cosine = angle;
-        if (__builtin_expect(any_lane(~(vabs(angle) < limit)), 0)) {
-            for (int k = 0; k < LANES; k++)
-                sine[k] = (float)sin((double)angle[k]), cosine[k] = (float)cos((double)angle[k]);
-        } else {
-            vd s[2], c[2];
-            dwaves(&s[0], &c[0], __builtin_convertvector(LOW_HALF(angle), vd));
-            dwaves(&s[1], &c[1], __builtin_convertvector(HIGH_HALF(angle), vd));
-            sine = JOIN_HALVES(__builtin_convertvector(s[0], vf_half), __builtin_convertvector(s[1], vf_half));
-            cosine = JOIN_HALVES(__builtin_convertvector(c[0], vf_half), __builtin_convertvector(c[1], vf_half));
+    for (size_t i = 0; i < n; i += VECTORS * LANES) {
+        const size_t left[VECTORS] = {n - i, n - i > LANES ? n - i - LANES : 0};
+        vf angle[VECTORS];
+        vd of[SETS], sine[SETS], cosine[SETS];
+        vi far = {0};
+        UNROLL for (size_t v = 0; v < VECTORS; v++)
+        {
+            angle[v] = get_any(x + i + v * LANES, left[v]) * splat(by);
+            far |= ~(vabs(angle[v]) < limit);
+            of[2 * v] = __builtin_convertvector(LOW_HALF(angle[v]), vd);
+            of[2 * v + 1] = __builtin_convertvector(HIGH_HALF(angle[v]), vd);
         }
-        put_any(sines + i, sine, n - i), put_any(cosines + i, cosine, n - i);
+        if (__builtin_expect(any_lane(far), 0)) {
+            for (size_t k = 0; k < VECTORS * LANES && i + k < n; k++) {
+                double own = (double)angle[k / LANES][k % LANES];
+                sines[i + k] = (float)sin(own), cosines[i + k] = (float)cos(own);
+            }
+            continue;
+        }
+        wave_sets(sine, cosine, of);
+        UNROLL for (size_t v = 0; v < VECTORS; v++)
+        {
+            put_any(sines + i + v * LANES, narrowed_set(sine + 2 * v), left[v]);
+            put_any(cosines + i + v * LANES, narrowed_set(cosine + 2 * v), left[v]);
+        }
     }
 }
 

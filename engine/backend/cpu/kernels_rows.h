@@ -362,6 +362,8 @@ INLINE void sum_weighed_as(const uint32_t type, const size_t rows, float *to, co
                            size_t n)
 {
     ROWS_LOOP(n, {
+        UNROLL for (size_t r = 0; r < rows; r++)
+            __builtin_prefetch((const char *)x[r] + i * (type == KILN_F32 ? 4 : 2) + AHEAD, 0, SECOND_LEVEL);
         vf sum = splat(w[0]) * get_as(type, x[0], i, left);
         UNROLL for (size_t r = 1; r < rows; r++) sum = VFMA(splat(w[r]), get_as(type, x[r], i, left), sum);
         put_any(to + i, sum, left);
@@ -392,17 +394,38 @@ static void axpy(float *to, const float *x, float w, size_t n)
     const vf by = splat(w);
     ROWS_LOOP(n, put_any(to + i, VFMA(get_any(x + i, left), by, get_any(to + i, left)), left););
 }
+/* Rows that come after these: `bytes` from each, which lie as far from each other; or behind the last, 0. */
+typedef struct {
+    ptrdiff_t bytes;
+} rows_ahead;
+INLINE rows_ahead rows_behind(const void *const *x, size_t rows, size_t row_bytes)
+{
+    ptrdiff_t step = rows > 1 ? (const char *)x[1] - (const char *)x[0] : (ptrdiff_t)row_bytes;
+    return (rows_ahead){step == (ptrdiff_t)row_bytes ? 0 : (ptrdiff_t)rows * step};
+}
+/* What they have where `bytes` at i are read of each of these, before row r is. Into the second cache: lines of several
+ * rows lie so that the first one, of few places for each, would lose them again. */
+INLINE void fetch_behind(const rows_ahead *a, const void *const *x, size_t rows, size_t r, size_t i, size_t bytes)
+{
+    if (a->bytes)
+        __builtin_prefetch((const char *)x[r] + a->bytes + i, 0, SECOND_LEVEL);
+    else if (r * bytes % CACHE_LINE == 0) /* one row behind the other */
+        __builtin_prefetch((const char *)x[rows - 1] + i * rows + r * bytes + 3 * AHEAD, 0, SECOND_LEVEL);
+}
+
 /* sum += x - origin, squares += (x - origin)^2, row after row */
 INLINE void moments_as(const uint32_t type, float *total, float *square, const void *const *x, size_t rows,
                        const float *origin, size_t n)
 {
+    const size_t size = type == KILN_F32 ? 4 : 2;
+    const rows_ahead next = rows_behind(x, rows, n * size);
     ROWS_LOOP(n, {
         vf s = get_any(total + i, left);
         vf q = get_any(square + i, left);
         vf o = get_any(origin + i, left);
         for (size_t r = 0; r < rows; r++) {
+            fetch_behind(&next, x, rows, r, i * size, LANES * size);
             vf d = get_as(type, x[r], i, left) - o;
-            __builtin_prefetch((const char *)x[r] + i * (type == KILN_F32 ? 4 : 2) + AHEAD);
             s += d, q += d * d;
         }
         put_any(total + i, s, left), put_any(square + i, q, left);
@@ -436,24 +459,6 @@ static void products_stored(float *to, const void *const *x, const float *const 
     case KILN_BF16: products_as(KILN_BF16, to, x, w, rows, n); break;
     default: products_as(KILN_F16, to, x, w, rows, n); break;
     }
-}
-
-/* Rows that come after these: `bytes` from each, which lie as far from each other; or behind the last, 0. */
-typedef struct {
-    ptrdiff_t bytes;
-} rows_ahead;
-INLINE rows_ahead rows_behind(const void *const *x, size_t rows, size_t row_bytes)
-{
-    ptrdiff_t step = rows > 1 ? (const char *)x[1] - (const char *)x[0] : (ptrdiff_t)row_bytes;
-    return (rows_ahead){step == (ptrdiff_t)row_bytes ? 0 : (ptrdiff_t)rows * step};
-}
-/* What they have where `bytes` at i are read of each of these, before row r is. */
-INLINE void fetch_behind(const rows_ahead *a, const void *const *x, size_t rows, size_t r, size_t i, size_t bytes)
-{
-    if (a->bytes)
-        __builtin_prefetch((const char *)x[r] + a->bytes + i);
-    else if (r * bytes % CACHE_LINE == 0) /* one row behind the other */
-        __builtin_prefetch((const char *)x[rows - 1] + i * rows + r * bytes + AHEAD);
 }
 
 enum { FOLDED = 8 }; /* rows that are folded together as a rule */
@@ -592,4 +597,50 @@ static uint32_t order_keys(uint32_t *key, const float *x, uint32_t flip, size_t 
     }
     for (int j = 0; j < LANES; j++) most = greatest[j] > most ? greatest[j] : most;
     return most;
+}
+
+/* ---- by places ---- */
+
+/* Neighbours raise counters of their own, so that none waits for the one before it; numbers are looked at together. */
+static void count(uint32_t *part, const int32_t *x, uint32_t bins, size_t n)
+{
+    const size_t room = COUNTED_BINS + 1;
+    const vu zero = {0}, none = zero + bins;
+    size_t i = 0;
+    for (; i + COUNTERS <= n; i += COUNTERS) {
+        vu outside = zero;
+        __builtin_prefetch((const char *)(x + i) + AHEAD);
+        for (size_t k = 0; k < COUNTERS; k += LANES) outside |= (vu)(words_at(x + i + k) >= none);
+        if (__builtin_expect(any_lane((vi)outside), 0)) {
+            for (size_t k = 0; k < COUNTERS; k++) part[(uint32_t)x[i + k] < bins ? (uint32_t)x[i + k] : bins]++;
+            continue;
+        }
+        UNROLL for (size_t k = 0; k < COUNTERS / 2; k++) part[k * room + (uint32_t)x[i + k]]++;
+        UNROLL for (size_t k = COUNTERS / 2; k < COUNTERS; k++) part[k * room + (uint32_t)x[i + k]]++;
+    }
+    for (; i < n; i++) part[(uint32_t)x[i] < bins ? (uint32_t)x[i] : bins]++;
+}
+
+/* The first of n places that is not below `places`; n: all are. */
+static size_t first_outside(const int32_t *place, uint32_t places, size_t n)
+{
+    const vu zero = {0}, end = zero + places;
+    vu outside = zero;
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) outside |= (vu)(words_at(place + i) >= end);
+    if (!any_lane((vi)outside)) /* of whole vectors */
+        while (i < n && (uint32_t)place[i] < places) i++;
+    else
+        for (i = 0; (uint32_t)place[i] < places;) i++;
+    return i;
+}
+static size_t pick_places(void *to, const void *from, const int32_t *place, uint32_t places, size_t size, size_t n)
+{
+    size_t whole = first_outside(place, places, n);
+    if (whole < n) return whole;
+    if (size == 2)
+        UNROLL for (size_t i = 0; i < n; i++)((uint16_t *)to)[i] = ((const uint16_t *)from)[(uint32_t)place[i]];
+    else
+        UNROLL for (size_t i = 0; i < n; i++)((uint32_t *)to)[i] = ((const uint32_t *)from)[(uint32_t)place[i]];
+    return n;
 }

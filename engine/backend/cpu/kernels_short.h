@@ -457,43 +457,113 @@ INLINE vf either_most(vf a, vf b)
     return vmax(a, b);
 #endif
 }
-INLINE void fold_exp_rows(const uint32_t type, float *top, float *total, const void *const *x, const size_t rows,
-                          size_t n)
+/* e^(x - base), `by` is -base, in bf16 times log2(e). */
+INLINE vf exp_less(const uint32_t type, vf x, vf by)
+{
+    return type == KILN_BF16 ? short_exp2(VFMA(x, splat(1.44269504f), by)) : vexp(x + by);
+}
+/* Where the greatest of some columns is `now` and was `before`: what is taken from each from here on. */
+INLINE void raise_top(const uint32_t type, float *top, float *total, float *bases, vf before, vf now, size_t left)
+{
+    vf base = finite_base(now);
+    vf by = type == KILN_BF16 ? -(base * splat(1.44269504f)) : -base;
+    put_any(bases, by, left);
+    put_any(total, get_any(total, left) * exp_less(type, before, by), left);
+    put_any(top, now, left);
+}
+enum { EXP_STRIP = 256 };
+/* The greatest of all rows first, then the sums: no exponential waits for what is found just before it. */
+INLINE void fold_exp_rows(const uint32_t type, float *top, float *total, const void *const *x, rows_ahead next,
+                          size_t from, const size_t rows, size_t n)
 {
     const size_t size = type == KILN_F32 ? 4 : 2;
-    const rows_ahead next = rows_behind(x, rows, n * size);
+    float bases[EXP_STRIP];
     ROWS_LOOP(n, {
-        vf v[FOLDED];
         vf before = get_any(top + i, left);
         vf now = before;
+        UNROLL for (size_t r = 0; r < rows; r++) now = either_most(now, get_as(type, x[r], from + i, left));
+        raise_top(type, top + i, total + i, bases + i, before, now, left);
+    });
+    ROWS_LOOP(n, {
+        vf by = get_any(bases + i, left);
+        vf added = {0};
         UNROLL for (size_t r = 0; r < rows; r++)
         {
-            v[r] = get_as(type, x[r], i, left);
-            fetch_behind(&next, x, rows, r, i * size, LANES * size);
-            now = either_most(now, v[r]);
+            fetch_behind(&next, x, rows, r, (from + i) * size, LANES * size);
+            added += exp_less(type, get_as(type, x[r], from + i, left), by);
         }
-        vf base = finite_base(now);
-        vf s = get_any(total + i, left);
-        vf added = {0};
-        if (type == KILN_BF16) {
-            const vf log2_e = splat(1.44269504f);
-            base = base * log2_e;
-            s = s * short_exp2(VFMA(before, log2_e, -base));
-            UNROLL for (size_t r = 0; r < rows; r++) added += short_exp2(VFMA(v[r], log2_e, -base));
-        } else {
-            s = s * vexp(before - base);
-            UNROLL for (size_t r = 0; r < rows; r++) added += vexp(v[r] - base);
-        }
-        put_any(top + i, now, left);
-        put_any(total + i, s + added, left);
+        put_any(total + i, get_any(total + i, left) + added, left);
     });
+}
+#if LANES == 16
+/* Of 32 columns of bf16, those of even places and those of odd ones, which are the halves of words. Whole numbers with
+ * signs have the order of what is not negative, without signs the opposite one of what is; of a NaN the sum tells. */
+INLINE void greatest_halves(vf most[2], const void *const *x, const size_t rows, size_t i)
+{
+    __m512i up = _mm512_loadu_si512((const uint16_t *)x[0] + i), down = up;
+    UNROLL for (size_t r = 1; r < rows; r++)
+    {
+        __m512i v = _mm512_loadu_si512((const uint16_t *)x[r] + i);
+        up = _mm512_max_epi16(up, v), down = _mm512_min_epu16(down, v);
+    }
+    vu words = (vu)_mm512_mask_mov_epi16(up, _mm512_movepi16_mask(up), down);
+    most[0] = (vf)(words << 16), most[1] = (vf)(words & 0xffff0000u);
+}
+/* fold_exp_rows() of bf16, n in multiples of 32: words are read and their halves added apart. */
+INLINE void fold_exp_halves(float *top, float *total, const void *const *x, rows_ahead next, size_t from,
+                            const size_t rows, size_t n)
+{
+    float bases[EXP_STRIP], sums[EXP_STRIP];
+    for (size_t i = 0; i < n; i += 2 * LANES) {
+        vf a = get(top + i), b = get(top + i + LANES), c = get(total + i), d = get(total + i + LANES), most[2];
+        const vf before[2] = {EVENS(a, b), ODDS(a, b)};
+        put(sums + i, EVENS(c, d)), put(sums + i + LANES, ODDS(c, d));
+        greatest_halves(most, x, rows, from + i);
+        UNROLL for (size_t k = 0; k < 2; k++)
+        {
+            size_t at = i + k * LANES;
+            most[k] = either_most(before[k], most[k]);
+            raise_top(KILN_BF16, top + at, sums + at, bases + at, before[k], most[k], LANES);
+        }
+        put(top + i, ZIP_LOW(most[0], most[1])), put(top + i + LANES, ZIP_HIGH(most[0], most[1]));
+    }
+    for (size_t i = 0; i < n; i += 2 * LANES) {
+        const vf low = get(bases + i), high = get(bases + i + LANES);
+        vf a = {0}, b = {0};
+        UNROLL for (size_t r = 0; r < rows; r++)
+        {
+            vu words = words_at((const uint16_t *)x[r] + from + i);
+            fetch_behind(&next, x, rows, r, (from + i) * 2, 4 * LANES);
+            a += exp_less(KILN_BF16, (vf)(words << 16), low);
+            b += exp_less(KILN_BF16, (vf)(words & 0xffff0000u), high);
+        }
+        a = get(sums + i) + a, b = get(sums + i + LANES) + b;
+        put(total + i, ZIP_LOW(a, b)), put(total + i + LANES, ZIP_HIGH(a, b));
+    }
+}
+#endif
+INLINE void fold_exp_strip(const uint32_t type, float *top, float *total, const void *const *x, rows_ahead next,
+                           size_t from, const size_t rows, size_t n)
+{
+    size_t done = 0;
+#if LANES == 16
+    if (type == KILN_BF16) {
+        done = n / (2 * LANES) * (2 * LANES);
+        fold_exp_halves(top, total, x, next, from, rows, done);
+    }
+#endif
+    if (done < n) fold_exp_rows(type, top + done, total + done, x, next, from + done, rows, n - done);
 }
 INLINE void fold_exp_as(const uint32_t type, float *top, float *total, const void *const *x, size_t rows, size_t n)
 {
-    if (rows == FOLDED)
-        fold_exp_rows(type, top, total, x, FOLDED, n);
-    else
-        for (size_t r = 0; r < rows; r++) fold_exp_rows(type, top, total, x + r, 1, n);
+    const rows_ahead next = rows_behind(x, rows, n * (type == KILN_F32 ? 4 : 2));
+    for (size_t i = 0; i < n; i += EXP_STRIP) {
+        size_t some = n - i < EXP_STRIP ? n - i : EXP_STRIP;
+        if (rows == FOLDED)
+            fold_exp_strip(type, top + i, total + i, x, next, i, FOLDED, some);
+        else
+            for (size_t r = 0; r < rows; r++) fold_exp_strip(type, top + i, total + i, x + r, next, i, 1, some);
+    }
 }
 static void fold_exp_stored(float *top, float *total, const void *const *x, size_t rows, uint32_t type, size_t n)
 {

@@ -37,6 +37,33 @@ INLINE void put_pair(const uint32_t type, void *row, size_t i, vf a, vf b, int p
         }                                                                                                              \
     } while (0)
 
+/* ---- f32 in one pass ---- */
+
+INLINE vf whole_normed(const float *x, vf mean, vf factor, const float *const more[4], size_t i, size_t n)
+{
+    vf v = (get_any(x + i, n) - mean) * factor;
+    if (more[0]) v = v * get_any(more[0] + i, n);
+    if (more[1]) v = v + get_any(more[1] + i, n);
+    if (more[2]) v = v * (splat(1) + get_any(more[2] + i, n));
+    return more[3] ? v + get_any(more[3] + i, n) : v;
+}
+static void norm_whole(void *to, const float *x, float mean, float factor, const float *const more[4], size_t n,
+                       int past)
+{
+    const vf m = splat(mean), f = splat(factor);
+    const float *const some[4] = {more[0], more[1], more[2], more[3]};
+    STORED_ROW(KILN_F32, to, n, past, whole_normed(x, m, f, some, at, left));
+}
+INLINE vf whole_geglu(const float *value, const float *gate, size_t i, size_t n)
+{
+    __builtin_prefetch((const char *)(value + i) + 2 * AHEAD), __builtin_prefetch((const char *)(gate + i) + 2 * AHEAD);
+    return get_any(value + i, n) * vgelu(get_any(gate + i, n));
+}
+static void geglu_whole(void *to, const float *value, const float *gate, size_t n, int past)
+{
+    STORED_ROW(KILN_F32, to, n, past, whole_geglu(value, gate, at, left));
+}
+
 /* ---- sums of columns ---- */
 
 /* The sums so far go before (or behind) each row is added to them. */

@@ -74,7 +74,8 @@ INLINE void turn_strip(const size_t size, char *dst, size_t ldd, const char *src
         }
     for (size_t c = 0; c < columns; c++) {
         for (size_t r = c * rows / columns; r < (c + 1) * rows / columns; r++)
-            for (size_t b = 0; b < columns * size; b += CACHE_LINE) __builtin_prefetch(next + r * lds * size + b);
+            for (size_t b = 0; b < columns * size; b += CACHE_LINE)
+                __builtin_prefetch(next + r * lds * size + b, 0, SECOND_LEVEL);
         for (size_t b = 0; b < run; b += CACHE_LINE)
             put_line(dst + c * ldd * size + b, words_at((char *)room + c * run + b), 1);
     }

@@ -74,7 +74,7 @@ static void measure_groups(const call *j, const float *x, float *mean, float *fa
 }
 
 /* Numbers [first, first + n) of a row in x, normalised; scale and shift of the row, or NULL. */
-static void finish_group(const call *j, int64_t r, int64_t first, float *x, float mean, float factor,
+static void finish_group(const call *j, int64_t r, int64_t first, const float *x, float mean, float factor,
                          const float *const more[2])
 {
     const operand_desc *out = &j->c->op.out;
@@ -82,14 +82,20 @@ static void finish_group(const call *j, int64_t r, int64_t first, float *x, floa
     char *to = (char *)j->a->out + (size_t)(r * out->ld + first) * size_of(out->dtype);
     const float *gain = j->gain ? j->gain + first : NULL, *bias = j->bias ? j->bias + first : NULL,
                 *scale = more[0] ? more[0] + first : NULL, *shift = more[1] ? more[1] + first : NULL;
-    if (out->dtype == KILN_BF16) {
-        j->c->k->norm_half(to, x, mean, factor, (const float *const[4]){gain, bias, scale, shift},
+    const float *const all[4] = {gain, bias, scale, shift};
+    float row[CHUNK];
+    if (out->dtype == KILN_BF16)
+        j->c->k->norm_half(to, x, mean, factor, all,
                            place_of(&j->c->op.in[0], j->a->in[0], r + 1 < j->rows ? r + 1 : r, first), n, j->c->past);
-        return;
+    else if (out->dtype == KILN_F32)
+        j->c->k->norm_whole(to, x, mean, factor, all, n, j->c->past);
+    for (size_t i = 0, now; i < n && out->dtype == KILN_F16; i += now) {
+        const float *const some[4] = {gain ? gain + i : NULL, bias ? bias + i : NULL, scale ? scale + i : NULL,
+                                      shift ? shift + i : NULL};
+        now = n - i < CHUNK ? n - i : CHUNK;
+        j->c->k->norm_whole(row, x + i, mean, factor, some, now, 0);
+        j->c->k->store(to + i * size_of(KILN_F16), KILN_F16, row, now);
     }
-    j->c->k->norm_row(x, mean, factor, gain, bias, n);
-    if (scale || shift) j->c->k->modulate(x, scale, shift, n);
-    j->c->k->store(to, out->dtype, x, n);
 }
 
 /* bf16 of bf16, but for layer norm of groups. */
@@ -172,14 +178,18 @@ static kiln_status tile(void *arg, size_t index, unsigned slot, error *e)
         return KILN_OK;
     }
     for (int64_t r = first; r < last; r++) {
+        const float *x = row;
         load_more(j, r, at, more);
-        j->c->k->load(row, place_of(&op->in[0], j->a->in[0], r, 0), type_of(&op->in[0]), (size_t)C);
+        if (type_of(&op->in[0]) == KILN_F32)
+            x = (const float *)(const void *)place_of(&op->in[0], j->a->in[0], r, 0);
+        else
+            j->c->k->load(row, place_of(&op->in[0], j->a->in[0], r, 0), type_of(&op->in[0]), (size_t)C);
         for (int64_t c = 0, now; c < C; c += now * group) {
             float mean[GROUPS], factor[GROUPS];
             now = min64(GROUPS, (C - c) / group);
-            measure_groups(j, row + c, mean, factor, now);
+            measure_groups(j, x + c, mean, factor, now);
             for (int64_t g = 0; g < now; g++)
-                finish_group(j, r, c + g * group, row + c + g * group, mean[g], factor[g], shown);
+                finish_group(j, r, c + g * group, x + c + g * group, mean[g], factor[g], shown);
         }
     }
     return KILN_OK;

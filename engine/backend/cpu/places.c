@@ -5,12 +5,7 @@
 
 #include <string.h>
 
-enum {
-    FEW_BINS = 1024,
-    SIDE_BY_SIDE = 8,
-    TOGETHER = 8
-}; /* numbers that follow each other are counted apart: none waits */
-enum { CHUNK = 1024, TILE_ELEMENTS = 1 << 15 };
+enum { TOGETHER = 8, CHUNK = 1024, TILE_ELEMENTS = 1 << 15, COUNTED = 1 << 18 };
 
 typedef struct {
     const cpu_kernel *c;
@@ -57,26 +52,45 @@ static kiln_status tiles(const call *j, int64_t items, int64_t each, tile_fn *fn
 
 /* ---- bincount ---- */
 
+/* Few bins: each slot counts in its own counters, which are summed in the end. */
+enum { ALL_COUNTERS = COUNTERS * (COUNTED_BINS + 1) };
+
+static kiln_status count_tile(void *arg, size_t index, unsigned slot, error *e)
+{
+    const call *j = arg;
+    const operand_desc *x = &j->c->op.in[0];
+    int64_t bins = j->c->op.attr.bincount.bins, C = columns_of(x), i = (int64_t)index * j->per_tile,
+            last = min64(rows_of(x) * C, i + j->per_tile);
+    (void)e;
+    for (int64_t n; i < last; i += n) {
+        n = min64(C - i % C, last - i);
+        j->c->k->count((uint32_t *)j->a->scratch + slot * ALL_COUNTERS,
+                       (const int32_t *)(const void *)place_of(x, j->a->in[0], i / C, i % C), (uint32_t)bins,
+                       (size_t)n);
+    }
+    return KILN_OK;
+}
+
 static kiln_status bincount(const cpu_kernel *c, const kernel_args *a, error *e)
 {
     const operand_desc *x = &c->op.in[0];
-    int64_t bins = c->op.attr.bincount.bins, C = columns_of(x);
-    int32_t *out = a->out, part[SIDE_BY_SIDE][FEW_BINS + 1] = {{0}}; /* the last: of none */
-    (void)e;
+    int64_t bins = c->op.attr.bincount.bins, C = columns_of(x), n = rows_of(x) * C;
+    call j = {.c = c, .a = a, .per_tile = COUNTED};
+    int32_t *out = a->out;
+    const uint32_t *part = a->scratch;
     memset(out, 0, (size_t)bins * sizeof *out);
-    for (int64_t r = 0; r < rows_of(x); r++) {
+    for (int64_t r = 0; r < rows_of(x) && bins > COUNTED_BINS; r++) {
         const int32_t *row = (const int32_t *)(const void *)place_of(x, a->in[0], r, 0);
-        int64_t i = 0;
-        for (; bins <= FEW_BINS && i + SIDE_BY_SIDE <= C; i += SIDE_BY_SIDE)
-            for (int k = 0; k < SIDE_BY_SIDE; k++) {
-                uint32_t v = (uint32_t)row[i + k];
-                part[k][v < bins ? v : FEW_BINS]++;
-            }
-        for (; i < C; i++)
+        for (int64_t i = 0; i < C; i++)
             if (row[i] >= 0 && row[i] < bins) out[row[i]]++;
     }
-    for (int64_t b = 0; b < bins && bins <= FEW_BINS; b++)
-        for (int k = 0; k < SIDE_BY_SIDE; k++) out[b] += part[k][b];
+    if (bins > COUNTED_BINS || !n) return KILN_OK;
+    size_t tiles = (size_t)((n + COUNTED - 1) / COUNTED), slots = tiles < cpu_slots() ? tiles : cpu_slots();
+    for (size_t k = 0; k < slots * COUNTERS; k++)
+        memset((uint32_t *)a->scratch + k * (COUNTED_BINS + 1), 0, (size_t)(bins + 1) * sizeof *part);
+    TRY(tiles_run(a->pool, tiles, count_tile, &j, e));
+    for (size_t k = 0; k < slots * COUNTERS; k++, part += COUNTED_BINS + 1)
+        for (int64_t b = 0; b < bins; b++) out[b] = (int32_t)((uint32_t)out[b] + part[b]);
     return KILN_OK;
 }
 
@@ -121,26 +135,6 @@ static kiln_status take(const cpu_kernel *c, const kernel_args *a, error *e)
     return tiles(&j, j.outer * j.taken, j.inner, take_tile, e);
 }
 
-/* n numbers of a row: place[i] of it becomes number i. Returns the first place that is outside, or NULL. */
-static const int32_t *pick_halves(uint16_t *to, const uint16_t *from, const int32_t *place, int64_t n, uint32_t places)
-{
-    for (int64_t i = 0; i < n; i++) {
-        uint32_t p = (uint32_t)place[i];
-        if (p >= places) return &place[i];
-        to[i] = from[p];
-    }
-    return NULL;
-}
-static const int32_t *pick_words(uint32_t *to, const uint32_t *from, const int32_t *place, int64_t n, uint32_t places)
-{
-    for (int64_t i = 0; i < n; i++) {
-        uint32_t p = (uint32_t)place[i];
-        if (p >= places) return &place[i];
-        to[i] = from[p];
-    }
-    return NULL;
-}
-
 /* What is picked goes past the caches where the result is large. */
 static kiln_status along_tile(void *arg, size_t index, unsigned slot, error *e)
 {
@@ -151,13 +145,12 @@ static kiln_status along_tile(void *arg, size_t index, unsigned slot, error *e)
     uint32_t picked[CHUNK], places = (uint32_t)min64(j->places, INT32_MAX);
     (void)slot;
     for (int64_t r = (int64_t)index * j->per_tile; r < last; r++) {
-        const int32_t *place = (const int32_t *)(const void *)place_of(ids, j->a->in[1], r, 0), *bad;
+        const int32_t *place = (const int32_t *)(const void *)place_of(ids, j->a->in[1], r, 0);
         const void *from = place_of(x, j->a->in[0], r, 0);
         for (int64_t i = 0; i < D; i += CHUNK) {
             int64_t n = min64(CHUNK, D - i);
-            bad = size == 2 ? pick_halves((uint16_t *)(void *)picked, from, place + i, n, places)
-                            : pick_words(picked, from, place + i, n, places);
-            if (bad) return outside(j, *bad, j->places, e);
+            size_t whole = j->c->k->pick_places(picked, from, place + i, places, size, (size_t)n);
+            if (whole < (size_t)n) return outside(j, place[i + (int64_t)whole], j->places, e);
             j->c->k->copy(result_at(j, r, i), picked, (size_t)n * size);
         }
     }
@@ -291,6 +284,8 @@ kiln_status cpu_prepare_places(cpu_kernel *c, error *e)
     if (op->kind == OP_SCATTER)
         c->base.scratch_bytes =
             (size_t)(op->in[0].shape.dim[op->attr.scatter.axis] + 2 + shape_count(&op->in[1].shape)) * sizeof(int32_t);
+    if (op->kind == OP_BINCOUNT && op->attr.bincount.bins <= COUNTED_BINS)
+        c->base.scratch_bytes = cpu_slots() * ALL_COUNTERS * sizeof(uint32_t);
     c->base.flops = (uint64_t)shape_count(&op->out.shape);
     return KILN_OK;
 }

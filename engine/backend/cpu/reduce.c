@@ -45,8 +45,8 @@ typedef struct {
 static int64_t row_at(const int64_t *dim, const int64_t *step, uint32_t n, int64_t i)
 {
     int64_t row = 0;
-    for (uint32_t d = n; d-- > 0; i /= dim[d]) row += i % dim[d] * step[d];
-    return row;
+    for (uint32_t d = n; d-- > 1; i /= dim[d]) row += i % dim[d] * step[d]; /* a division takes as long as a line */
+    return n ? row + i * step[0] : 0;
 }
 static int64_t operand_row(const plan *p, int64_t kept, int64_t gone)
 {
@@ -100,7 +100,8 @@ static void join(uint32_t kind, part *p, part with)
     case KILN_REDUCE_LOGSUMEXP: {
         double top = is_better(KILN_REDUCE_MAX, with.value, p->value) ? with.value : p->value, base = finite_or_0(top);
         double own = p->beside == 0 || p->value == base ? p->beside : p->beside * exp(p->value - base); /* also NaN */
-        *p = (part){top, own + (with.beside != 0 ? with.beside * exp(with.value - base) : 0)};
+        double more = with.beside == 0 || with.value == base ? with.beside : with.beside * exp(with.value - base);
+        *p = (part){top, own + more};
         break;
     }
     default: p->value += with.value; break;
@@ -195,13 +196,17 @@ static kiln_status line_tile(void *arg, size_t index, unsigned slot, error *e)
     const plan *p = j->p;
     int64_t length = p->gone * p->columns, last = min64(p->kept * p->pieces, ((int64_t)index + 1) * p->per_tile);
     (void)slot, (void)e;
-    for (int64_t i = (int64_t)index * p->per_tile; i < last; i++) {
-        int64_t kept = i / p->pieces, first = i % p->pieces * p->per_piece;
-        part own = line_piece(j, kept, first, min64(length, first + p->per_piece));
+    for (int64_t i = (int64_t)index * p->per_tile, n; i < last; i += n) {
+        part own[JOINED]; /* lines are short here: their results are stored together */
+        n = min64(JOINED, last - i);
+        for (int64_t k = 0; k < n; k++) {
+            int64_t kept = (i + k) / p->pieces, first = (i + k) % p->pieces * p->per_piece;
+            own[k] = line_piece(j, kept, first, min64(length, first + p->per_piece));
+        }
         if (p->pieces > 1)
-            j->parts[i] = own;
+            memcpy(j->parts + i, own, (size_t)n * sizeof *own);
         else
-            store_results(j, kept, &own, 1);
+            store_results(j, i, own, n);
     }
     return KILN_OK;
 }

@@ -270,17 +270,17 @@ static kiln_status grid_tile(void *arg, size_t index, unsigned slot, error *e)
     float *pixel = (float *)j->a->scratch + (size_t)slot * (size_t)C;
     grid_pixel p[PIXELS];
     (void)e;
-    for (int64_t i = (int64_t)index * j->per_tile; i < last; i += PIXELS) {
-        int64_t now = min64(PIXELS, last - i);
-        for (int64_t q = 0; q < now; q++) grid_look(j, i + q, &p[q]);
-        for (int64_t q = 0; q < now; q++) {
+    int64_t first = (int64_t)index * j->per_tile;
+    for (int64_t i = first; i < last + PIXELS; i++) { /* one is looked at, one is made that was PIXELS before it */
+        grid_pixel *q = &p[i % PIXELS];
+        if (i - PIXELS >= first) {
             memset(pixel, 0, (size_t)C * sizeof *pixel);
-            for (size_t k = 0; k < p[q].n; k += TOGETHER)
-                j->c->k->weigh_stored(pixel, 0, 1, p[q].w + k, 1, p[q].at + k,
-                                      p[q].n - k < TOGETHER ? p[q].n - k : TOGETHER, type_of(&j->c->op.in[0]),
-                                      (size_t)C);
-            store_pixel(j, i + q, pixel);
+            for (size_t k = 0; k < q->n; k += TOGETHER)
+                j->c->k->weigh_stored(pixel, 0, 1, q->w + k, 1, q->at + k, q->n - k < TOGETHER ? q->n - k : TOGETHER,
+                                      type_of(&j->c->op.in[0]), (size_t)C);
+            store_pixel(j, i - PIXELS, pixel);
         }
+        if (i < last) grid_look(j, i, q);
     }
     return KILN_OK;
 }
