@@ -259,11 +259,14 @@ $(patsubst %.c,$(B)/%,$(wildcard tests/instructions/test_*.c)): $(standin_obj) $
 $(B)/tests/instructions/%.o: CFLAGS_ALL += -Itests/instructions
 $(B)/tests/instructions/amx_model.o: CFLAGS_ALL += -O3 -fno-math-errno -fno-trapping-math $(if $(filter x86_64,$(ARCH)),-mavx2 -mfma)
 $(B)/tests/backend/test_amx_instructions: $(B)/tests/instructions/amx_model.o
+# Products at the level of AVX2 with AVX-VNNI, timed where AVX-512 has the instruction (docs/quantised.md).
+$(B)/standin/block_products: $(B)/tests/bench/block_products.o $(standin_obj) $(B)/tests/instructions/amx_model.o $(B)/tests/instructions/instructions_model.o $(B)/libkiln.a
+	$(Q)$(CC) $(LDFLAGS_ALL) $^ $(ENGINE_LIBS) -o $@
 
 test_shared := $(wildcard tests/shared/*.c)
 
 # The judge of pictures is a program of its own; its test is linked with its parts.
-test_tools += $(B)/tests/judge/judge $(B)/emu/kiln-cuda-emu.so
+test_tools += $(B)/tests/judge/judge $(B)/emu/kiln-cuda-emu.so $(B)/standin/block_products
 test_libs_judge := -lpng
 test_libs_upscaler := -lpng
 test_tools += $(B)/tests/bench/random_model $(B)/tests/bench/ceilings $(B)/tests/bench/library_floor $(B)/tests/bench/bandwidth $(B)/tests/bench/parity $(B)/tests/bench/op_times $(B)/tests/bench/cache $(B)/tests/bench/patched $(B)/tests/bench/block_products

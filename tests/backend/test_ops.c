@@ -70,7 +70,15 @@ static void test_int8(void)
     level_by("avx512", "f32", "int8", "conv2d ");
 }
 
+/* Where AMX is; over a model of it tests/instructions has rows anywhere. */
 static void test_amx(void) { level("amx", "bf16", ""); }
+static void test_amx_int8(void)
+{
+    level_by("amx", "bf16", "int8", "linear ");
+    level_by("amx", "bf16", "int8", "grouped_linear ");
+    level_by("amx", "bf16", "int8", "linear_transposed KILN_");
+    level_by("amx", "bf16", "int8", "conv2d ");
+}
 
 /* Every result stored past the caches, as only large ones are. */
 static void past(const char *name)
@@ -328,6 +336,7 @@ int main(int argc, char **argv)
         CASE(test_int8_plain),
         CASE(test_int8),
         CASE(test_amx),
+        CASE(test_amx_int8),
         CASE(test_past_avx2),
         CASE(test_past_avx512),
         CASE(test_past_avx512bf16),
