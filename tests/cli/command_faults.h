@@ -62,9 +62,11 @@ typedef struct {
 static fault_board *board;
 static int faults_are_calls; /* they come by the functions that stand before the libraries' */
 
+/* Their order, and so which are tried, is the same in each run of a program. */
 static inline place *place_of(uintptr_t at)
 {
-    size_t i = (size_t)((at * 0x9e3779b97f4a7c15u) >> 49);
+    extern const char __executable_start[];
+    size_t i = (size_t)(((at - (uintptr_t)__executable_start) * 0x9e3779b97f4a7c15u) >> 49);
     for (size_t n = 0; n < PLACES; n++, i = (i + 1) % PLACES) {
         uintptr_t there = 0;
         if (atomic_compare_exchange_strong(&board->table[i].at, &there, at) || there == at) return &board->table[i];
