@@ -166,7 +166,8 @@ static inline void fail_everywhere(const char *name, piece_of_work run)
         return;
     }
     int64_t step = getenv("KILN_TEST_FULL") || c.n <= RUNS ? 1 : 3 * (c.n + RUNS - 1) / RUNS;
-    for (size_t i = 0; step > 1 && i < came_by.n_first && c.shown < FAULTS_SHOWN; i++) fail_one(&c, came_by.first[i], 0);
+    for (size_t i = 0; step > 1 && i < came_by.n_first && c.shown < FAULTS_SHOWN; i++)
+        fail_one(&c, came_by.first[i], 0);
     for (int persistent = 0; persistent <= 1; persistent++) {
         int64_t by = persistent ? step * 4 : step, tried = 0;
         for (int64_t k = (int64_t)(seed % (uint64_t)by); k < c.n && c.shown < FAULTS_SHOWN; k += by) {

@@ -131,10 +131,9 @@ kiln_status picture_text_find(const char *path, const char *key, char **text, er
     span found = kind == WEBP   ? entry_text(webp_exif(file), key)
                  : kind == JPEG ? entry_text(jpeg_exif(file), key)
                                 : (span){0};
-    kiln_status status =
-        kind == NO_PICTURE ? error_set(e, KILN_ERR_INVALID, "%s: not a PNG, WebP or JPEG file", path)
-        : kind == PNG      ? png_text_find(path, key, text, e) /* which could not be read a moment ago */
-                           : KILN_OK;
+    kiln_status status = kind == NO_PICTURE ? error_set(e, KILN_ERR_INVALID, "%s: not a PNG, WebP or JPEG file", path)
+                         : kind == PNG ? png_text_find(path, key, text, e) /* which could not be read a moment ago */
+                                       : KILN_OK;
     if (status == KILN_OK && found.data) status = copy(found, path, text, e);
     file_map_close(&m);
     return status;

@@ -196,6 +196,7 @@ static inline void fail_commands(int from, int to)
     for (int i = from; i < to; i++) {
         const command_row *row = &command_rows[i];
         faulty_command c = {.name = row->name, .before = row->before, .product = row->product, .status = row->status};
+        c.shows_failures = strcmp(row->name, "run_sweep") == 0;
         if (strcmp(row->name, "run_watched") == 0) c.touched = row->words[1];
         c.argv = command_words(row);
         fault_command(&c);
