@@ -283,6 +283,16 @@ static reading read_by(const vae_trace *t, const vae_op *o, vae_rows of)
     return (reading){.rows = {of.from / times, (of.to - 1) / times + 1}, .crop = of.from % times};
 }
 
+/* Kernels for 3x3 convolutions may make squares of VAE_BAND x VAE_BAND results at once (Winograd's), and the last bits
+ * of a square depend on where it begins. So a stripe makes whole bands of rows of the picture, and its bytes are the
+ * picture's. All convolutions do: which kernel a backend takes is not known here. And so does what reads them, or a
+ * slice would stand between ops that are one in the whole picture's program and round once. */
+static vae_rows whole_bands(vae_rows rows, int64_t all)
+{
+    int64_t to = (rows.to + VAE_BAND - 1) / VAE_BAND * VAE_BAND;
+    return (vae_rows){rows.from / VAE_BAND * VAE_BAND, to < all ? to : all};
+}
+
 static void widen(vae_rows *need, vae_rows by)
 {
     if (need->to == need->from) *need = by;
@@ -303,6 +313,7 @@ void vae_stripe_find(const vae_stages *s, const vae_stage *g, vae_rows rows, vae
     for (uint32_t j = g->n_member; !g->whole && j-- > 0;) {
         uint32_t i = g->member[j];
         if (s->extent[i] != VAE_ROWS || !is_computed(s, g, i)) continue;
+        out->need[i] = whole_bands(out->need[i], t->op[i].dim[H]);
         vae_rows asked = read_by(t, &t->op[i], out->need[i]).rows;
         for (uint32_t k = 0; k < t->op[i].n_in; k++)
             if (s->extent[t->op[i].in[k]] > VAE_FREE) widen(&out->need[t->op[i].in[k]], asked);

@@ -41,6 +41,8 @@ typedef struct {
     int64_t from, to;
 } vae_rows;
 
+enum { VAE_BAND = 4 }; /* rows of a result that are made together */
+
 /* A stripe of a stage. need: the rows of each op, [trace->n + 1]. form: what decides what is recorded, [n_form];
  * stripes with equal forms have one program. */
 typedef struct {
@@ -50,7 +52,8 @@ typedef struct {
 } vae_stripe;
 
 kiln_status vae_stripe_new(const vae_stages *s, vae_stripe *out); /* with room for every stage */
-/* The stripe that computes these rows of the stage's result. */
+/* The stripe that computes these rows of the stage's result; they begin and end at multiples of VAE_BAND, or where the
+ * result does. */
 void vae_stripe_find(const vae_stages *s, const vae_stage *g, vae_rows rows, vae_stripe *out);
 /* Records it. Its inputs are called "taken NUMBER", its output is "y". */
 void vae_stripe_record(const vae_stages *s, const vae_stage *g, const vae_stripe *stripe, kiln_program *p,

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* MOST, LEAST: bytes of what a stripe's ops give together; more makes nothing faster, below it is a row. PROGRAMS: of
+/* MOST, LEAST: bytes of what a stripe's ops give together; more makes nothing faster, below it is a band. PROGRAMS: of
  * one stage, kept while it runs; top, middle, bottom and a few near the edges. TAKEN: what a stage may take. */
 enum { MOST = 32 << 20, LEAST = 1 << 20, PROGRAMS = 16, TAKEN = 24 };
 enum { H = 1, W, C };
@@ -236,13 +236,8 @@ static double bytes_a_row(const vae_stripes *s, const vae_stage *g)
     return bytes / (double)op_of(s, g->op)->dim[H];
 }
 
-/* Multiples of 8, or 4, 2 and 1: so that stripes begin alike also where rows are doubled. */
-static int64_t even_rows(double rows)
-{
-    int64_t n = rows >= 8 ? (int64_t)(rows / 8) * 8 : 4;
-    while (n > 1 && (double)n > rows) n /= 2;
-    return n;
-}
+/* Multiples of 8, or a band: so that stripes begin alike also where rows are doubled. */
+static int64_t even_rows(double rows) { return rows >= 8 ? (int64_t)(rows / 8) * 8 : VAE_BAND; }
 
 static void set_rows(vae_stripes *s, size_t bytes)
 {

@@ -1,6 +1,6 @@
 /* test_ops_memory.c - each row of test_ops_table.h prepared, packed and run with its k-th allocation failing, on the
  * CPU and the plain backend: it says that there is no memory, leaves nothing, or gives the bytes that it gives
- * otherwise.
+ * otherwise. And what is packed in memory of the caller's, or from rows, has the bytes of what is packed from memory.
  */
 #include "harness.h"
 #include "ops_run.h"
@@ -157,6 +157,57 @@ static void on(const backend *b, const char *level, const char *blocks)
     CHECK_EQ(WIFEXITED(status) ? WEXITSTATUS(status) : 1000, 0);
 }
 
+static kiln_status read_rows(const void *self, size_t first, size_t n, float *to, error *e)
+{
+    (void)e;
+    memcpy(to, (const float *)self + first, n * sizeof *to);
+    return KILN_OK;
+}
+
+/* 1: it has packing from rows, and all three ways give the same. */
+static int packs_alike(const op_case *c, uint32_t type, pool *p)
+{
+    enum { OPERAND = 1 };
+    op_setup s;
+    kernel *k = NULL;
+    error e = {0};
+    if (!CHECK(setup_make(&s, c, type, 0))) return 0;
+    int found = !s.blocks[OPERAND] && backend_cpu.prepare(&s.op, &k, &e) == KILN_OK && k->pack_rows;
+    if (found) {
+        size_t bytes = k->packed_bytes[OPERAND];
+        char *want = own(bytes), *got = own(bytes), *scratch = own(k->pack_tiles[OPERAND] * k->pack_scratch[OPERAND]);
+        const row_source rows = {read_rows, s.in[OPERAND]};
+        CHECK_EQ(k->pack(k, OPERAND, s.in[OPERAND], KILN_F32, want, p, &e), KILN_OK);
+        for (int from_rows = 0; from_rows < 2; from_rows++) {
+            memset(got, 0, bytes);
+            kiln_status status = from_rows ? k->pack_rows(k, OPERAND, &rows, got, scratch, p, &e)
+                                           : k->pack_in(k, OPERAND, s.in[OPERAND], KILN_F32, got, scratch, p, &e);
+            CHECK_MSG(status == KILN_OK && memcmp(want, got, bytes) == 0, "%s in %s, from %s: %s", c->name,
+                      dtype_name(type), from_rows ? "rows" : "memory", e.message);
+        }
+        free(want), free(got), free(scratch);
+    }
+    if (k) k->free(k);
+    setup_free(&s);
+    return found;
+}
+
+static void test_packed_alike(void)
+{
+    pool *p = pool_new(2);
+    int squares = 0, others = 0;
+    for (size_t i = 0; i < N_CASES; i++)
+        for (uint32_t t = 0; t < 2; t++) {
+            int found = packs_alike(&cases[i], t ? KILN_BF16 : KILN_F32, p);
+            if (strncmp(cases[i].name, "conv2d 3x3 wide", 15) == 0)
+                squares += found;
+            else
+                others += found;
+        }
+    CHECK_MSG(squares >= 8 && others >= 20, "%d of wide convolutions, %d others", squares, others);
+    pool_free(p);
+}
+
 static void test_cpu(void) { on(&backend_cpu, NULL, "widened"); }
 static void test_cpu_by_byte_products(void) { on(&backend_cpu, NULL, "int8"); }
 static void test_cpu_plain(void) { on(&backend_cpu, "none", "widened"); }
@@ -165,6 +216,6 @@ static void test_reference(void) { on(&backend_reference, NULL, "widened"); }
 int main(int argc, char **argv)
 {
     static const test_case tests[] = {CASE(test_cpu), CASE(test_cpu_by_byte_products), CASE(test_cpu_plain),
-                                      CASE(test_reference)};
+                                      CASE(test_reference), CASE(test_packed_alike)};
     return test_main(argc, argv, tests, sizeof tests / sizeof tests[0]);
 }

@@ -1,6 +1,7 @@
-/* test_vae_stripes.c - a picture in stripes of rows is the whole picture but for rounding: stripes of every height, of
- * pictures of odd sizes, of autoencoders with norms and attention and without; a made-up one with every op that goes by
- * rows, one with ops that do not, and one that does not let itself be traced.
+/* test_vae_stripes.c - a picture in stripes of rows is the whole picture but for the rounding of norms: stripes of
+ * every height, of pictures of odd sizes, of autoencoders with norms and attention and without; a made-up one with
+ * every op that goes by rows, one with ops that do not, and one that does not let itself be traced. One of 3x3
+ * convolutions has the whole picture's bytes, at every level of the processor and in both types of products.
  */
 #include "golden_kit.h"
 
@@ -13,6 +14,8 @@
 
 #include <fcntl.h>
 #include <math.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 /* Where rig.h runs. */
 static const backend *rig_backend(void)
@@ -109,6 +112,19 @@ static void check_heights(kiln_value *vae, int encode, int64_t rows, int64_t col
     begin(&b, vae, encode, 0, rows, columns);
     for (size_t bytes = 0; bytes < 20000000; bytes = bytes ? bytes * 7 : 20000)
         CHECK(difference(&b, bytes) <= tolerance);
+    end(&b);
+}
+
+/* The same bytes, at every height. */
+static void check_bytes(kiln_value *vae, int encode, int64_t rows, int64_t columns)
+{
+    both b;
+    begin(&b, vae, encode, 0, rows, columns);
+    for (size_t bytes = 0; bytes < 8000000; bytes = bytes ? bytes * 5 : 60000) {
+        difference(&b, bytes);
+        CHECK_MSG(memcmp(b.whole, b.striped, b.n * sizeof(float)) == 0, "%s %dx%d, stripes of %zu bytes: other bytes",
+                  encode ? "encoded" : "decoded", (int)rows, (int)columns, bytes);
+    }
     end(&b);
 }
 
@@ -286,6 +302,39 @@ static kiln_t unseen(const recorder *r, kiln_t x)
     return r->ops->upsample_nearest(r->p, x, 2 * dim_of(r, x, 1), 2 * dim_of(r, x, 2));
 }
 
+/* ---- of convolutions that are made by squares of pixels ---- */
+
+static kiln_t square(const recorder *r, kiln_t x, int64_t out, kiln_conv2d how)
+{
+    how.size = sizeof how;
+    kiln_t w = numbers(r, 4, KILN_DIMS(out, dim_of(r, x, 3), 3, 3));
+    return r->ops->conv2d(r->p, x, w, numbers(r, 1, &out), &how);
+}
+
+/* Several in a row, with what is fused with them, padded unevenly, at two sizes. */
+static kiln_t squares(const recorder *r, kiln_t x)
+{
+    const kiln_ops *o = r->ops;
+    const kiln_conv2d same = {.pad = {1, 1, 1, 1}};
+    x = o->act(r->p, square(r, x, 64, same), KILN_ACT_TANH);
+    kiln_t y = o->act(r->p, square(r, x, 64, same), KILN_ACT_SILU);
+    x = o->act(r->p, o->add(r->p, x, square(r, y, 64, same)), KILN_ACT_TANH);
+    x = o->act(r->p, square(r, x, 96, (kiln_conv2d){.pad = {2, 1, 0, 1}}), KILN_ACT_TANH);
+    x = o->upsample_nearest(r->p, x, 2 * dim_of(r, x, 1), 2 * dim_of(r, x, 2));
+    x = o->act(r->p, square(r, x, 40, (kiln_conv2d){.pad = {0, 1, 2, 1}}), KILN_ACT_TANH);
+    x = o->affine(r->p, x, 0.1f, 0);
+    return square(r, o->concat(r->p, (const kiln_t[]){x, x}, 2, 3), 4, same);
+}
+
+static void squares_encoded(const kiln_autoencoder *a, const kiln_ops *ops, kiln_program *p, kiln_weights *w, kiln_t x,
+                            kiln_latent_distribution *out)
+{
+    const recorder r = {ops, p};
+    (void)a, (void)w;
+    x = squares(&r, x);
+    out->mean = square(&r, ops->slice(p, x, 3, 0, 4), 4, (kiln_conv2d){.stride = {4, 4}, .pad = {1, 1, 1, 1}});
+}
+
 typedef kiln_t (*network)(const recorder *, kiln_t);
 typedef struct {
     network network;
@@ -343,6 +392,39 @@ static void test_made_up(void)
         printf("  %s\n", rows[i]->name);
         check_heights(vae, 0, 23, 10, 1e-5);
         rig_host()->unref(vae);
+    }
+}
+
+static void test_squares_have_the_same_bytes(void)
+{
+    static const made_up m = {squares, "squares", 0};
+    static const int64_t sizes[][2] = {{18, 18}, {22, 26}, {23, 17}, {1, 16}, {5, 35}};
+    kiln_autoencoder a = table_of(&m);
+    a.record_encode = squares_encoded;
+    for (int i = 0; i < 2; i++) {
+        run_in(i ? KILN_BF16 : KILN_F32);
+        kiln_value *vae = made_up_vae(&a);
+        for (size_t k = 0; k < COUNT(sizes); k++)
+            for (int encode = 0; encode < 2; encode++) check_bytes(vae, encode, sizes[k][0], sizes[k][1]);
+        rig_host()->unref(vae);
+    }
+}
+
+/* Each in a process of its own: levels are chosen once, and one that the processor does not have is its highest. */
+static void test_squares_at_every_level(void)
+{
+    static const char *const levels[] = {"none", "avx2", "avx512", "avx512bf16"}, *const products[] = {"f32", "bf16"};
+    for (size_t i = 0; i < COUNT(levels) * COUNT(products); i++) {
+        int status = 1;
+        fflush(stdout);
+        pid_t child = fork();
+        if (child == 0) {
+            setenv("KILN_CPU_FEATURES", levels[i / 2], 1), setenv("KILN_CPU_GEMM", products[i % 2], 1);
+            execl("/proc/self/exe", "test_vae_stripes", "test_squares_have_the_same_bytes", (char *)NULL);
+            _exit(1);
+        }
+        if (child > 0) waitpid(child, &status, 0);
+        CHECK_MSG(status == 0, "%s, %s products: status %d", levels[i / 2], products[i % 2], status);
     }
 }
 
@@ -481,6 +563,8 @@ int main(int argc, char **argv)
                                       CASE(test_kinds),
                                       CASE(test_bf16),
                                       CASE(test_made_up),
+                                      CASE(test_squares_have_the_same_bytes),
+                                      CASE(test_squares_at_every_level),
                                       CASE(test_what_is_not_seen_goes_in_tiles),
                                       CASE(test_what_is_not_finite_is_made_again),
                                       CASE(test_cancelled_anywhere),

@@ -31,6 +31,21 @@ typedef struct {
     uint32_t type;
 } depthwise_taps;
 
+/* Winograd: channels that are transformed together, and floats between the points of a transform, so that these do not
+ * fall into one set of the first-level cache. */
+enum { WINOGRAD_BLOCK = 64, WINOGRAD_APART = 16 };
+
+/* What becomes of a transformed square: 36 sums of n channels, ldm apart, are 4x4 pixels; plus bias or NULL, plus a
+ * pixel of another tensor (added_type 0: of none). to[i] NULL: pixel i lies outside. f32 or bf16 is stored; what lies
+ * `ahead` bytes behind it is fetched. */
+typedef struct {
+    const float *m, *bias;
+    size_t ldm, ahead;
+    const void *added[16];
+    void *to[16];
+    uint32_t added_type, type;
+} winograd_square;
+
 /* A row of codes: each stands for a number, which is multiplied by the scale of its columns. */
 enum { CODES_E4M3 = 1, CODES_E5M2, CODES_INT8, CODES_NIBBLES }; /* two in a byte, the first in the high bits */
 typedef struct {
@@ -88,11 +103,14 @@ typedef struct cpu_kernels {
     /* Of 16 rows of bf16, ld apart: the places of the 8 greatest of each, [16][8], greatest first, in the order of
      * order_keys(); columns from 8 to 65535. */
     void (*top_eight)(uint16_t *place, const uint16_t *x, size_t ld, size_t columns, uint32_t flip);
-    /* Winograd F(4x4,3x3) over n channels, a multiple of 16. input: 6x6 pixels of f32 or bf16 -> 36 x n, ldv apart.
-     * weight: 9 x n, lds apart -> 36 x n, ldu apart. output: 36 x n, ldm apart -> 16 pixels x n, dense. */
-    void (*winograd_input)(float *v, size_t ldv, const void *const pixel[36], uint32_t dtype, size_t n);
-    void (*winograd_weight)(float *u, size_t ldu, const void *w, uint32_t dtype, size_t lds, size_t n);
-    void (*winograd_output)(float *out, const float *m, size_t ldm, size_t n);
+    /* Winograd F(4x4,3x3). input: n channels, a multiple of 16, of 6x6 pixels of f32 or bf16 -> 36 points of them, ldv
+     * apart; what lies `ahead` bytes behind the pixels is fetched. weight: filters of n channels,
+     * [n][9][WINOGRAD_BLOCK]
+     * -> 36 points of [n][WINOGRAD_BLOCK], as far apart as those of the most channels, and WINOGRAD_APART more. output:
+     * of n channels, a multiple of 16. */
+    void (*winograd_input)(float *v, size_t ldv, const void *const pixel[36], uint32_t dtype, size_t ahead, size_t n);
+    void (*winograd_weight)(float *u, const void *w, uint32_t dtype, size_t n);
+    void (*winograd_output)(const winograd_square *, size_t n);
 
     /* ---- rows (kernels_rows.h) ---- */
     /* x = (x - mean) * factor * gain + bias; gain, bias or NULL */
