@@ -604,19 +604,20 @@ static uint32_t order_keys(uint32_t *key, const float *x, uint32_t flip, size_t 
 /* Neighbours raise counters of their own, so that none waits for the one before it; numbers are looked at together. */
 static void count(uint32_t *part, const int32_t *x, uint32_t bins, size_t n)
 {
-    const size_t room = COUNTED_BINS + 1;
+    enum { NUMBERS = 16 };
     const vu zero = {0}, none = zero + bins;
     size_t i = 0;
-    for (; i + COUNTERS <= n; i += COUNTERS) {
+    for (; i + NUMBERS <= n; i += NUMBERS) {
         vu outside = zero;
         __builtin_prefetch((const char *)(x + i) + AHEAD);
-        for (size_t k = 0; k < COUNTERS; k += LANES) outside |= (vu)(words_at(x + i + k) >= none);
+        for (size_t k = 0; k < NUMBERS; k += LANES) outside |= (vu)(words_at(x + i + k) >= none);
         if (__builtin_expect(any_lane((vi)outside), 0)) {
-            for (size_t k = 0; k < COUNTERS; k++) part[(uint32_t)x[i + k] < bins ? (uint32_t)x[i + k] : bins]++;
+            for (size_t k = 0; k < NUMBERS; k++)
+                part[k % COUNTERS * COUNTER_ROOM + ((uint32_t)x[i + k] < bins ? (uint32_t)x[i + k] : bins)]++;
             continue;
         }
-        UNROLL for (size_t k = 0; k < COUNTERS / 2; k++) part[k * room + (uint32_t)x[i + k]]++;
-        UNROLL for (size_t k = COUNTERS / 2; k < COUNTERS; k++) part[k * room + (uint32_t)x[i + k]]++;
+        for (size_t first = 0; first < NUMBERS; first += COUNTERS)
+            UNROLL for (size_t k = 0; k < COUNTERS; k++) part[k * COUNTER_ROOM + (uint32_t)x[i + first + k]]++;
     }
     for (; i < n; i++) part[(uint32_t)x[i] < bins ? (uint32_t)x[i] : bins]++;
 }
