@@ -233,7 +233,7 @@ $(B)/tests/%: $(B)/tests/%.o $(B)/tests/harness.o $(B)/libkiln.a $$(plugin_obj_$
 .SECONDARY:
 # Fuzzers of whole plugins.
 test_libs_fuzz = $(libs_tokenizer) $(libs_image)
-$(B)/tests/fuzz/test_fuzz_gguf_tokenizer: $(plugin_obj_tokenizer)
+$(B)/tests/fuzz/test_fuzz_gguf_tokenizer $(B)/tests/fuzz/test_fuzz_tokenizer_json: $(plugin_obj_tokenizer)
 $(B)/tests/fuzz/test_fuzz_picture: $(filter $(B)/sdk/plugins/%,$(plugin_obj_image))
 $(B)/tests/fuzz/test_fuzz_controlnet: $(filter $(B)/sdk/plugins/%,$(plugin_obj_unet))
 $(B)/tests/fuzz/test_fuzz_text_diffusion: $(filter $(B)/sdk/plugins/%,$(plugin_obj_text_diffusion))

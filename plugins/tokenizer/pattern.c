@@ -368,7 +368,7 @@ static void repeat_group(compiler *c, int32_t from, int32_t low, int32_t high, u
         c->failed = 1;
         return;
     }
-    memcpy(body, c->p->code + from, (size_t)(to - from) * sizeof *body);
+    if (to > from) memcpy(body, c->p->code + from, (size_t)(to - from) * sizeof *body); /* "()?" has no code yet */
     int32_t length = to - from;
     c->p->n = (size_t)from;
     int32_t copies = high == ENDLESS ? low + 1 : high, exits[REPEAT_MAX + 1], n_exit = 0;

@@ -28,11 +28,16 @@ static token_pool_block *add_block(token_pool *p, size_t bytes)
     size_t capacity = p->block ? 2 * p->block->capacity : FIRST_BYTES;
     if (capacity > LAST_BYTES) capacity = LAST_BYTES;
     if (capacity < bytes) capacity = bytes;
+    if (p->limit && (p->bytes > p->limit || capacity > p->limit - p->bytes)) {
+        p->failed = POOL_FULL;
+        return NULL;
+    }
     int fails = fail_at >= 0 && __atomic_fetch_add(&asked, 1, __ATOMIC_RELAXED) == fail_at;
     token_pool_block *b = fails || capacity > SIZE_MAX - sizeof *b ? NULL : calloc(1, sizeof *b + capacity);
     if (!b) return NULL;
     b->capacity = capacity;
     b->next = p->block;
+    p->bytes += capacity;
     return p->block = b;
 }
 
@@ -40,13 +45,13 @@ void *token_pool_get(token_pool *p, size_t count, size_t size)
 {
     size_t bytes;
     if (p->failed || __builtin_mul_overflow(count, size, &bytes) || bytes > SIZE_MAX / 4) {
-        p->failed = 1;
+        p->failed = p->failed ? p->failed : POOL_NO_MEMORY;
         return NULL;
     }
     bytes = (bytes + 15) & ~(size_t)15;
     token_pool_block *b = p->block;
     if ((!b || b->capacity - b->used < bytes) && !(b = add_block(p, bytes))) {
-        p->failed = 1;
+        p->failed = p->failed ? p->failed : POOL_NO_MEMORY;
         return NULL;
     }
     void *at = b->data + b->used;

@@ -1,6 +1,8 @@
 /* token_pool.h - memory of one tokenizer, or of one call: given out piece by piece, freed all at once.
  *
  * A pool that could not get memory once gives no more (`failed` stays set), so code that fills tables asks at its end.
+ * One with a limit gives no more beyond it: sixty steps of a hostile file that each double a text would take all there
+ * is.
  */
 #ifndef KILN_TOKENIZER_POOL_H
 #define KILN_TOKENIZER_POOL_H
@@ -9,10 +11,12 @@
 #include <stdint.h>
 
 typedef struct token_pool_block token_pool_block;
+enum { POOL_NO_MEMORY = 1, POOL_FULL };
 
 typedef struct {
     token_pool_block *block; /* the newest */
-    int failed;
+    size_t bytes, limit;     /* of all blocks; limit 0: none */
+    int failed;              /* POOL_NO_MEMORY, POOL_FULL */
 } token_pool;
 
 /* 16-byte aligned and zeroed, count * size bytes; NULL: no memory, or an overflow. */

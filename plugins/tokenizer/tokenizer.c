@@ -21,7 +21,11 @@ int opening_fail(opening *o, const char *fmt, ...)
     return 0;
 }
 
-int opening_no_memory(opening *o) { return opening_fail(o, "no memory for the tokenizer"); }
+int opening_no_memory(opening *o)
+{
+    if (o->pool->failed != POOL_FULL) return opening_fail(o, "no memory for the tokenizer");
+    return opening_fail(o, "the files make more than the %zu MiB that files of their size may", o->pool->limit >> 20);
+}
 
 int opening_added(opening *o, const char *text, size_t n, int32_t id, uint32_t flags)
 {
@@ -55,6 +59,9 @@ static int put_added(opening *o)
     size_t n = t->model.words.n;
     for (size_t i = 0; i < t->n_added; i++)
         if ((size_t)t->added[i].id >= n) n = (size_t)t->added[i].id + 1;
+    if (n > 2 * (t->model.words.n + t->n_added) + IDS_LEFT_OUT)
+        return opening_fail(o, "an added token has the id %zu, of %zu tokens; ids are expected to count up from 0",
+                            n - 1, t->model.words.n + t->n_added);
     if (!grow_words(o, n)) return 0;
     for (size_t i = 0; i < t->n_added; i++) {
         const added_token *x = &t->added[i];
@@ -87,10 +94,23 @@ static int put_tries(opening *o)
         int is_normal = (x->flags & ADDED_NORMALIZED) != 0;
         if (!text_original(o->pool, x->text, x->n, &text)) return opening_no_memory(o);
         if (is_normal && normalize(o->pool, t->normal, t->n_normal, &text) != 1)
-            return opening_fail(o, "the added token '%.60s' cannot be normalised", x->text);
+            return o->pool->failed ? opening_no_memory(o)
+                                   : opening_fail(o, "the added token '%.60s' cannot be normalised", x->text);
         if (text.n && !trie_put(o->pool, is_normal ? &t->normalized.trie : &t->raw.trie, text.s, text.n, (int32_t)i))
             return opening_no_memory(o);
     }
+    return 1;
+}
+
+/* What the files prescribe for begin and end are tokens of theirs. */
+static int check_ends(opening *o)
+{
+    const end_list *ends[] = {&o->t->begin, &o->t->end};
+    for (int k = 0; k < 2; k++)
+        for (size_t i = 0; i < ends[k]->n; i++)
+            if ((size_t)ends[k]->id[i] >= o->t->model.words.n)
+                return opening_fail(o, "the token %d at the begin or end is not in the vocabulary of %zu",
+                                    ends[k]->id[i], o->t->model.words.n);
     return 1;
 }
 
@@ -113,7 +133,7 @@ static void find_roles(kiln_tokenizer *t)
 
 int opening_finish(opening *o)
 {
-    if (o->why[0] || !put_added(o) || !put_names(o) || !put_tries(o)) return 0;
+    if (o->why[0] || !put_added(o) || !check_ends(o) || !put_names(o) || !put_tries(o)) return 0;
     find_roles(o->t);
     return !o->pool->failed || opening_no_memory(o);
 }
@@ -225,6 +245,7 @@ kiln_status tokenizer_encode(const kiln_tokenizer *t, const kiln_tokenizer_input
 {
     encoding e = {.t = t, .special = in->special != 0, .text_end = (uint32_t)in->n};
     e.out.pool = &e.pool;
+    e.pool.limit = WORK_BYTES + WORK_BYTES_EACH * in->n;
     if (in->n > TEXT_BYTES_MAX) {
         snprintf(why, KILN_TOKENIZER_WHY, "the text has %zu bytes; %d are the most", in->n, TEXT_BYTES_MAX);
         return KILN_ERR_INVALID;
@@ -232,8 +253,15 @@ kiln_status tokenizer_encode(const kiln_tokenizer *t, const kiln_tokenizer_input
     int got = in->n ? encode_all(&e, in->text, in->n) : 1;
     if (got == 1 && !reserve(out, e.out.n + 2 * ENDS_MAX)) got = 0;
     if (got == 1) put_all(&e, in, out);
+    const int full = e.pool.failed == POOL_FULL;
     token_pool_free(&e.pool);
     if (got == 1) return KILN_OK;
+    if (got == 0 && full) {
+        snprintf(why, KILN_TOKENIZER_WHY,
+                 "the tokenizer's steps make more than the %zu MiB that a text of %zu bytes may become",
+                 (size_t)(WORK_BYTES + WORK_BYTES_EACH * in->n) >> 20, in->n);
+        return KILN_ERR_INVALID;
+    }
     if (got == 0)
         snprintf(why, KILN_TOKENIZER_WHY, "no memory for the tokens of a text of %zu bytes", in->n);
     else

@@ -66,6 +66,11 @@ int opening_finish(opening *);
 /* "<0x00>".."<0xFF>" of the vocabulary. 0: some are not there. */
 int model_find_bytes(token_model *, const vocabulary *);
 
+/* How much a file or a text may become on its way. Each byte of a text has its place in it (9 bytes) in each step, and
+ * one character becomes 18 in a normal form; ten such steps stay below this. */
+enum { WORK_BYTES = 16 << 20, WORK_BYTES_EACH = 4096 };
+enum { IDS_LEFT_OUT = 65536 }; /* a vocabulary may leave out so many ids and as many again as it has */
+
 /* As kiln_tokenizer_api.encode. Text of up to TEXT_BYTES_MAX bytes. */
 enum { TEXT_BYTES_MAX = 1 << 28 };
 kiln_status tokenizer_encode(const kiln_tokenizer *, const kiln_tokenizer_input *, kiln_encoding *, char *why);

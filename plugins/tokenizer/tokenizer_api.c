@@ -105,6 +105,15 @@ static int check_source(opening *o, const kiln_tokenizer_source *s)
     return 1;
 }
 
+/* Of a tokenizer in memory. */
+static size_t open_limit(const kiln_tokenizer_source *s)
+{
+    enum { OPEN_BYTES = 64 << 20, OPEN_BYTES_EACH = 512 };
+    size_t bytes = 0;
+    for (size_t i = 0; i < s->n_file; i++) bytes += file_at(&(file_set){s}, i)->bytes;
+    return bytes > (SIZE_MAX - OPEN_BYTES) / OPEN_BYTES_EACH ? 0 : OPEN_BYTES + OPEN_BYTES_EACH * bytes;
+}
+
 kiln_tokenizer *tokenizer_open(const kiln_tokenizer_source *source, char *why)
 {
     kiln_tokenizer *t = calloc(1, sizeof *t);
@@ -119,7 +128,9 @@ kiln_tokenizer *tokenizer_open(const kiln_tokenizer_source *source, char *why)
     t->model.unknown = NO_TOKEN;
     for (int r = 0; r < ROLE_COUNT; r++) t->role[r] = NO_TOKEN;
     const kiln_tokenizer_file *config = NULL;
-    int ok = check_source(&o, source) && read_files(&o, &files) && check_kind(&o, source->kind);
+    int ok = check_source(&o, source);
+    if (ok) t->pool.limit = open_limit(source);
+    ok = ok && read_files(&o, &files) && check_kind(&o, source->kind);
     if (ok) config = file_named(&files, "tokenizer_config.json");
     if (ok && config) ok = read_tokenizer_config(&o, config);
     o.file = NULL;
@@ -183,6 +194,7 @@ static size_t decode(const kiln_tokenizer *t, const int32_t *id, size_t n, uint3
         l.item[l.n++] = (decoded){copy, copy ? x->n : 0};
         if (t->is_sentencepiece && x->type == PIECE_UNKNOWN) l.item[l.n - 1] = (decoded){" \xe2\x81\x87 ", 5};
     }
+    pool.limit = WORK_BYTES + 64 * pool.bytes;
     if (l.item && !pool.failed && decode_tokens(&pool, t->decode, t->n_decode, &l) && l.n) {
         written = l.item[0].n;
         if (written && capacity) memcpy(out, l.item[0].s, written < capacity ? written : capacity);

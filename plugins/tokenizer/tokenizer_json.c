@@ -336,7 +336,7 @@ static int read_vocab_map(opening *o, json_t *vocab)
         if (id == NO_TOKEN) return 0;
         if ((size_t)id >= n) n = (size_t)id + 1;
     }
-    if (n > 2 * count + 65536)
+    if (n > 2 * count + IDS_LEFT_OUT)
         return opening_fail(o, "model.vocab has %zu entries and ids up to %zu; ids are expected to count up from 0",
                             count, n);
     if (!vocabulary_new(o->pool, &o->t->model.words, n)) return opening_no_memory(o);

@@ -237,6 +237,78 @@ static void test_a_pattern_that_would_take_for_ever(void)
     tokenizer_api.unref(t);
 }
 
+/* The sentence of a tokenizer.json that is not opened, or (text) does not cut that text; "": it does. */
+static const char *sentence(const char *json, const char *cut)
+{
+    static char why[KILN_TOKENIZER_WHY];
+    const kiln_tokenizer_file file = {sizeof file, "tokenizer.json", json, strlen(json)};
+    kiln_encoding e = {.size = sizeof e};
+    why[0] = 0;
+    kiln_tokenizer *t = tokenizer_open(
+        &(kiln_tokenizer_source){.size = sizeof(kiln_tokenizer_source), .file = &file, .n_file = 1}, why);
+    const kiln_tokenizer_input in = {.size = sizeof in, .text = cut, .n = strlen(cut)};
+    if (t) CHECK((tokenizer_api.encode(t, &in, &e, why) == KILN_OK) == !why[0]);
+    tokenizer_api.encoding_free(&e);
+    tokenizer_api.unref(t);
+    return why;
+}
+
+static void check_sentence(const char *json, const char *wanted)
+{
+    const char *why = sentence(json, "aa");
+    CHECK_MSG(strstr(why, wanted), "%.300s: '%s' is wanted, got '%s'", json, wanted, why);
+}
+
+static void test_ids_that_no_vocabulary_has(void)
+{
+    check_sentence("{" MODEL ",\"added_tokens\":[{\"content\":\"x\",\"id\":16000000}]}", "count up");
+    check_sentence("{" MODEL ",\"added_tokens\":[{\"content\":\"x\",\"id\":65000}]}", "");
+    check_sentence("{" MODEL ",\"post_processor\":{\"type\":\"BertProcessing\",\"cls\":[\"a\",0],\"sep\":[\"b\",1]}}",
+                   "the token 1 at the begin or end is not in the vocabulary of 1");
+}
+
+/* Each of 60 steps makes a text twice as long. */
+static void check_doubling(const char *before, const char *step, const char *after, const char *wanted)
+{
+    char json[16384];
+    size_t n = (size_t)snprintf(json, sizeof json, "{" MODEL "%s", before);
+    for (int i = 0; i < 60; i++) n += (size_t)snprintf(json + n, sizeof json - n, "%s%s", i ? "," : "", step);
+    snprintf(json + n, sizeof json - n, "%s}", after);
+    check_sentence(json, wanted);
+}
+
+static void test_steps_that_double_a_text(void)
+{
+    const char *twice = "{\"type\":\"Replace\",\"pattern\":{\"String\":\"a\"},\"content\":\"aa\"}",
+               *bytes = "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":false}";
+    check_doubling(",\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[", twice, "]}",
+                   "the tokenizer's steps make more than the 16 MiB");
+    check_doubling(",\"added_tokens\":[{\"content\":\"a\",\"id\":1}],\"normalizer\":{\"type\":\"Sequence\","
+                   "\"normalizers\":[",
+                   twice, "]}", "make more than the 6");
+    check_doubling(",\"normalizer\":{\"type\":\"Prepend\",\"prepend\":\"\u00e9\"},\"pre_tokenizer\":{\"type\":"
+                   "\"Sequence\",\"pretokenizers\":[",
+                   bytes, "]}", "the tokenizer's steps make more than the 16 MiB");
+}
+
+/* What decodes to more than it may decodes to nothing, as when memory ends. */
+static void test_decoders_that_double_a_text(void)
+{
+    const char *twice = "{\"type\":\"Replace\",\"pattern\":{\"String\":\"U\"},\"content\":\"UU\"}";
+    char json[16384], out[8], why[KILN_TOKENIZER_WHY] = "";
+    for (int steps = 3; steps <= 60; steps += 57) {
+        size_t n = (size_t)snprintf(json, sizeof json, "{" MODEL ",\"decoder\":{\"type\":\"Sequence\",\"decoders\":[");
+        for (int i = 0; i < steps; i++) n += (size_t)snprintf(json + n, sizeof json - n, "%s%s", i ? "," : "", twice);
+        snprintf(json + n, sizeof json - n, "]}}");
+        const kiln_tokenizer_file file = {sizeof file, "tokenizer.json", json, strlen(json)};
+        kiln_tokenizer *t = tokenizer_open(
+            &(kiln_tokenizer_source){.size = sizeof(kiln_tokenizer_source), .file = &file, .n_file = 1}, why);
+        REQUIRE(t != NULL);
+        CHECK(tokenizer_api.decode(t, (int32_t[]){0}, 1, 1, out, sizeof out) == (steps == 3 ? 12 : 0));
+        tokenizer_api.unref(t);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {CASE(test_cut_files),
@@ -244,6 +316,9 @@ int main(int argc, char **argv)
                                       CASE(test_noise_is_no_tokenizer),
                                       CASE(test_without_memory),
                                       CASE(test_json_that_says_what_is_not_known),
+                                      CASE(test_ids_that_no_vocabulary_has),
+                                      CASE(test_steps_that_double_a_text),
+                                      CASE(test_decoders_that_double_a_text),
                                       CASE(test_a_pattern_that_would_take_for_ever),
                                       CASE(test_without_memory_for_json)};
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
