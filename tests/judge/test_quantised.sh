@@ -32,7 +32,7 @@ cd "$folder" || exit 2
 make_single whole.safetensors || exit 2
 "$build/kiln" quantize whole.safetensors models/q8.gguf --type q8_0 >log 2>&1 && "$build/kiln" quantize whole.safetensors models/q4.gguf --type q4_k >log 2>&1; verdict both_are_written $?
 picture() {
-    "$build/kiln" run "$KILN_ROOT/workflows/txt2img.yaml" --models models --set "model.ckpt_name=$1.gguf" --set steps=2 --set empty.width=64 --set empty.height=64 --precision "$2" --no-cache \
+    "$build/kiln" run "$KILN_ROOT/workflows/txt2img.yaml" --models models --set "model.ckpt_name=$1.gguf" --set steps=2 --set empty.width=32 --set empty.height=32 --precision "$2" --no-cache \
         --out "$folder/$3" "${@:4}" >log 2>&1
 }
 made_ready() { sed -n 's/.*; \([0-9.]*\) MB of weights were made ready.*/\1/p' log; }
@@ -41,7 +41,7 @@ for type in q8 q4; do
         of=$type-$precision
         picture $type $precision $of-one -j 1 && picture $type $precision $of-three -j 3 && cmp $of-one/*.png $of-three/*.png >>log; verdict ${type}_${precision}_any_threads $?
         picture $type $precision $of-large -j 3 --memory 200M; large=$(made_ready)
-        for budget in 8M 9M 10M 11M 12M 13M 14M; do # the first that decodes the picture at once: else its last bits are others
+        for budget in 5M 6M 7M 8M 9M 10M 11M 12M 13M 14M; do # the first that decodes the picture at once: else its last bits are others
             rm -rf "$of-least"; picture $type $precision $of-least -j 3 --memory $budget && ! grep -q 'does not fit into the memory' log && break
         done
         cmp $of-one/*.png $of-least/*.png >>log && awk -v a="$(made_ready)" -v b="$large" 'BEGIN { exit !(a > b) }'; verdict ${type}_${precision}_streamed_through_$budget $?

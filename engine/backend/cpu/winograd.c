@@ -19,8 +19,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* SQUARES, BLOCKS: of a tile at most. */
-enum { SQUARES = 66, BLOCKS = 5, OUT = WINOGRAD_BLOCK, IN = WINOGRAD_BLOCK, POINTS = 36, TAPS = 9 };
+/* SQUARES, BLOCKS: of a tile at most; LEAST_SQUARES: however small the picture. */
+enum { SQUARES = 66, LEAST_SQUARES = 24, BLOCKS = 5, OUT = WINOGRAD_BLOCK, IN = WINOGRAD_BLOCK, POINTS = 36, TAPS = 9 };
 
 typedef struct {
     int64_t wide, high, per_image, squares, blocks; /* squares; blocks of OUT output channels */
@@ -382,6 +382,19 @@ static void keep_codes(cpu_kernel *c, winograd_plan *p)
     rows_keep(c, 1);
 }
 
+/* Tiles of a small op are smaller, so that scratch is no more than half as much again as pictures and filters: else a
+ * small memory budget could not have the picture whole. 48 squares were found to be no slower than 66. */
+static int64_t squares_for(const cpu_kernel *c, const winograd_plan *p)
+{
+    const op_desc *op = &c->op;
+    size_t bytes = (size_t)shape_count(&op->in[0].shape) * size_of(type_of(&op->in[0])) +
+                   (size_t)shape_count(&op->in[1].shape) * size_of(p->stored) +
+                   (size_t)shape_count(&op->out.shape) * size_of(op->out.dtype);
+    int64_t n = SQUARES;
+    while (n > LEAST_SQUARES && 2 * cpu_slots() * slot_floats(p, n, p->most_blocks) * sizeof(float) > 3 * bytes) n -= 6;
+    return min64(n, (int64_t)round_up((size_t)p->squares, 6));
+}
+
 kiln_status winograd_prepare(cpu_kernel *c, error *e)
 {
     const op_desc *op = &c->op;
@@ -394,12 +407,12 @@ kiln_status winograd_prepare(cpu_kernel *c, error *e)
     p->wide = parts_of(o[2], 4), p->high = parts_of(o[1], 4), p->per_image = p->wide * p->high;
     p->squares = o[0] * p->per_image;
     p->blocks = parts_of(w[0], OUT);
-    p->most_squares = min64(SQUARES, (int64_t)round_up((size_t)p->squares, 6));
     p->most_blocks = parts_of(p->blocks, parts_of(p->blocks, BLOCKS));
     if (rows_are_coded(op, 1))
         keep_codes(c, p);
     else
         keep_filters(c, p);
+    p->most_squares = squares_for(c, p);
     c->base.scratch_bytes = cut(p, 1, &(call){.c = c}) * sizeof(float);
     c->base.flops = 2u * (uint64_t)(o[0] * o[1] * o[2]) * (uint64_t)shape_count(&op->in[1].shape);
     c->base.name = "winograd:4x4,3x3:f32";
