@@ -15,7 +15,8 @@ typedef struct check_context {
     size_t n_setting;
     const char **fixture; /* files of weights for model families */
     size_t n_fixture;
-    uint64_t sets;                           /* of parameters drawn at random */
+    uint64_t sets;                           /* of parameters drawn at random; 0: what a moment allows */
+    unsigned sets_seconds;                   /* of processor time that they may take a node */
     unsigned call_seconds;                   /* a call of a node may take       */
     double deadline;                         /* clock_seconds() when this process is ended; 0: never */
     const struct check_elsewhere *elsewhere; /* what nodes made in another process; NULL: that is not known */

@@ -26,14 +26,25 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { NODE_SECONDS = 120, CALL_SECONDS = 20, SETS_A_SECOND = 100, SETS_MAX = 10000000 };
+enum {
+    NODE_SECONDS = 120,
+    CALL_SECONDS = 20,
+    SETS_MAX = 10000000,
+    SETS_SECONDS = 5,
+    SETS_SECONDS_MAX = 3600,
+    SETS_WAIT = 10
+};
 
 static const option options[] = {
     {"--device", 0, "NAME", "try its ops on this device too: cuda, cuda:1, reference", 0},
     {"--fixture", 0, "FILE", "try its model families on these weights, a small file; also one beside it, of its name",
      1},
     {"--set", 0, "NAME=VALUE", "give every parameter of this name this value: a file, say", 1},
-    {"--sets", 0, "N", "try each node with N parameter sets drawn at random; otherwise as many as 0.3 s allow", 0},
+    {"--sets", 0, "N",
+     "try each node with N parameter sets drawn at random (10000 before a release); otherwise as many as 0.3 s allow. "
+     "What 5 s do not allow is listed",
+     0},
+    {"--sets-seconds", 0, "SECONDS", "processor time that a node's sets may take (default: 5)", 0},
     {"--call-timeout", 0, "SECONDS", "end a call of a node that takes longer (default: 20)", 0},
     {"--workflow", 0, "FILE", "run this workflow with it too; otherwise one beside it, of its name and ending in .yaml",
      0},
@@ -132,7 +143,7 @@ static void try_one(const trial *t, check_counts *total)
 {
     int fd[2], status = 0;
     check_counts counts = {0}, lost = {0};
-    const unsigned seconds = NODE_SECONDS + (t->of ? (unsigned)(t->of->sets / SETS_A_SECOND) : 0);
+    const unsigned seconds = NODE_SECONDS + (t->of && t->of->sets ? SETS_WAIT * t->of->sets_seconds : 0);
     const double began = clock_seconds();
     check_begin();
     if (pipe(fd) != 0) {
@@ -366,15 +377,15 @@ static int read_fixtures(const arguments *a, arena *memory, check_context *of)
     return of->fixture != NULL;
 }
 
-static int read_call_timeout(const arguments *a, check_context *of)
+static int read_seconds(const arguments *a, const char *name, unsigned otherwise, unsigned most, unsigned *out)
 {
-    const char *text = argument(a, "--call-timeout");
-    uint64_t n = CALL_SECONDS;
-    if (text && (!str_to_u64(text, strlen(text), &n) || n < 1 || n > NODE_SECONDS))
-        return print_text(stderr, "kiln check-plugin: --call-timeout %s: a whole number of seconds from 1 to %d\n",
-                          text, NODE_SECONDS),
+    const char *text = argument(a, name);
+    uint64_t n = otherwise;
+    if (text && (!str_to_u64(text, strlen(text), &n) || n < 1 || n > most))
+        return print_text(stderr, "kiln check-plugin: %s %s: a whole number of seconds from 1 to %u\n", name, text,
+                          most),
                0;
-    of->call_seconds = (unsigned)n;
+    *out = (unsigned)n;
     return 1;
 }
 
@@ -433,7 +444,8 @@ int cmd_check_plugin(int argc, char **argv)
             return print_text(stderr, "kiln check-plugin: there is no file '%s'\n", a.operand[i]), EXIT_BAD_INPUT;
     check_json(argument(&a, "--json") != NULL);
     int status = read_settings(&a, &memory, &of) && read_fixtures(&a, &memory, &of) && read_sets(&a, &of) &&
-                         read_call_timeout(&a, &of)
+                         read_seconds(&a, "--call-timeout", CALL_SECONDS, NODE_SECONDS, &of.call_seconds) &&
+                         read_seconds(&a, "--sets-seconds", SETS_SECONDS, SETS_SECONDS_MAX, &of.sets_seconds)
                      ? check_files(&a, &of, &on)
                      : EXIT_BAD_INPUT;
     arena_free(&memory);
