@@ -1,6 +1,7 @@
 /* check_op.c - see check_op.h. Each example of the op is recorded, and run on the processor by 1 to 4 threads, in each
- * of its types, with guards round what it writes and operands that must stay as they are; what it computes is held
- * against its reference on the same numbers. On a device that was asked for, a program of the op alone does the same.
+ * of its types, with guards round what it writes and operands that must stay as they are, or are slices; what it
+ * computes is held against its reference on the same numbers. On a device that was asked for, a program of the op alone
+ * does the same.
  */
 #include "cli/check_op.h"
 
@@ -15,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GUARD = 256, THREADS = 4 };
+enum { GUARD = 256, THREADS = 4, APART = 3 };
 static const unsigned char poison = 0xFF, guard = 0xA5; /* poison as floats: NaN */
 
 typedef struct {
@@ -246,6 +247,52 @@ static int compare(check *c, const char *test, const op_desc *d, const buffers *
     return 1;
 }
 
+/* The operand's numbers from the second of a block on, `apart` numbers between its rows. NULL: no memory. */
+static char *as_view(operand_desc *o, const void *data, int64_t apart)
+{
+    const size_t width = dtype_size(o->dtype), count = (size_t)shape_count(&o->shape);
+    const size_t columns = o->shape.rank ? (size_t)o->shape.dim[o->shape.rank - 1] : 1, rows = count / columns;
+    const size_t ld = columns + (size_t)apart;
+    char *block = mem_alloc((rows * ld + 1) * width);
+    if (!block) return NULL;
+    memset(block, poison, (rows * ld + 1) * width);
+    for (size_t r = 0; r < rows; r++)
+        memcpy(block + (1 + r * ld) * width, (const char *)data + r * columns * width, columns * width);
+    o->ld = (int64_t)ld;
+    return block;
+}
+
+/* Operands that are slices, as programs have them: they begin anywhere, and their rows may lie apart. An op's own code
+ * gets the latter packed by the engine; an expression's kernel reads them where they lie. */
+static int run_view(check *c, uint32_t type, int64_t apart, const buffers *wanted)
+{
+    op_desc d = describe(c), v = d;
+    buffers b = {{0}, {0}, {0}, {0}};
+    void *own[KILN_OP_OPERANDS] = {0};
+    char *block[KILN_OP_OPERANDS] = {0};
+    error e = {0};
+    int fine = buffers_make(c, &d, type, &b);
+    for (uint32_t i = 0; fine && i < d.n_in; i++)
+        if (b.in[i]) {
+            own[i] = b.in[i];
+            fine = (block[i] = as_view(&v.in[i], own[i], apart)) != NULL;
+            if (fine) b.in[i] = block[i] + dtype_size(d.in[i].dtype);
+        }
+    fine = fine && run_kernel(&v, &b, &backend_cpu, 2, &e) == KILN_OK;
+    if (!fine) failed(c, "views", "%s", e.message[0] ? e.message : "not enough memory");
+    for (uint32_t i = 0; fine && i <= d.n_more; i++)
+        if (memcmp(wanted->out[i], b.out[i], b.out_bytes[i] + 2 * GUARD) != 0)
+            fine = failed(c, "views", "other bytes where its operands are slices that %s",
+                          apart ? "have their rows apart"
+                                : "begin one number further on: memory is aligned to one number, no more");
+    for (uint32_t i = 0; i < d.n_in; i++) {
+        if (own[i]) b.in[i] = own[i];
+        mem_free(block[i]);
+    }
+    buffers_free(&b);
+    return fine;
+}
+
 /* Every number of threads: near the reference, equal bytes, nothing else touched. */
 static int run_threads(check *c, uint32_t type, const op_desc *reference, const buffers *wanted)
 {
@@ -269,6 +316,7 @@ static int run_threads(check *c, uint32_t type, const op_desc *reference, const 
         else
             buffers_free(&b);
     }
+    fine = fine && run_view(c, type, 0, &first) && run_view(c, type, APART, &first);
     buffers_free(&first);
     if (fine) c->counts.passed++;
     return fine;

@@ -70,7 +70,7 @@ const manual manual_check_plugin = {
         "             of their own (--fixture): each tensor asked for, once;\n"
         "             in bf16 what it makes in f32\n"
         "  ops        against their own reference, in each type, with 1 to 4\n"
-        "             threads; with --device on that device too\n"
+        "             threads, on slices; with --device on that device too\n"
         "  workflow   by kiln run: one thread and --validate; three threads\n"
         "What could not be tried is listed with what it would want. A finding is one of the contract (it crashes, "
         "damages, loses), of behaviour (a row says what is not so) or of quality; the badge says which levels are free "
