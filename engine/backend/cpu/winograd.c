@@ -339,9 +339,11 @@ static kiln_status pack_rows(const kernel *k, uint32_t operand, const row_source
 }
 
 /* Where gemm is bf16, by a table of machines. Rates over those of bf16's direct convolution, one thread by processor
- * time: EPYC Zen 4    width 24 and more 1.4 to 1.6 (4 rows of it 1.0 to 1.4), 16 1.3 to 1.5 (4 rows 0.9 to 1.1),
- * 12 1.1, 13 0.9, 8 0.8 to 0.9 (1.1 for two pictures); of blocks of 64 outputs that are filled to 5/8 1.05 to 1.2, to a
- * half 0.8; filters that lie as codes as others AMX           never: bf16 has more than four times the rate of f32 */
+ * time, filters that lie as codes like others:
+ *     EPYC Zen 4    width 24 and more 1.4 to 1.6 (4 rows of it 1.0 to 1.4), 16 1.3 to 1.5 (4 rows 0.9 to 1.1), 12 1.1,
+ *                   13 0.9, 8 0.8 to 0.9 (1.1 for two pictures); of blocks of 64 outputs that are filled to 5/8 1.05 to
+ *                   1.2, to a half 0.8
+ *     AMX           never: bf16 has more than four times the rate of f32 */
 static int is_faster(const op_desc *op)
 {
     enum { ZEN_WIDTH = 16 };
