@@ -135,7 +135,7 @@ typedef struct cpu_kernels {
     /* to[i] = carry + x[0] + .. + x[i], or without x[i]; both stored as f32 or bf16 */
     void (*prefix_row)(void *to, const void *x, uint32_t type, double *carry, int exclusive, size_t n, int past);
     /* Counters for each of 0 .. bins - 1 (COUNTED_BINS at most) and one more for any other number: number i of x raises
-     * one of part[COUNTERS][COUNTER_ROOM]. */
+     * one of part[COUNTERS][COUNTER_STRIDE]. */
     void (*count)(uint32_t *part, const int32_t *x, uint32_t bins, size_t n);
     /* to[i] = from[place[i]], elements of 2 or 4 bytes, or nothing if a place is not below `places`: the number of the
      * first such one, or n. */
@@ -258,7 +258,7 @@ enum { NORM_MEAN_SQUARE, NORM_SQUARES, NORM_ROOT };
 enum {
     COUNTERS = 8,
     COUNTED_BINS = 1024,
-    COUNTER_ROOM = COUNTED_BINS + 64, /* counters of few bins do not share the lower 12 bits of an address, by which
+    COUNTER_STRIDE = COUNTED_BINS + 64, /* counters of few bins do not share the lower 12 bits of an address, by which
                                          a processor first takes a load for one of what was just stored */
     DEPTHWISE_RESULTS = 8,
     ATTEND_KEY_SET = 4,

@@ -613,11 +613,11 @@ static void count(uint32_t *part, const int32_t *x, uint32_t bins, size_t n)
         for (size_t k = 0; k < NUMBERS; k += LANES) outside |= (vu)(words_at(x + i + k) >= none);
         if (__builtin_expect(any_lane((vi)outside), 0)) {
             for (size_t k = 0; k < NUMBERS; k++)
-                part[k % COUNTERS * COUNTER_ROOM + ((uint32_t)x[i + k] < bins ? (uint32_t)x[i + k] : bins)]++;
+                part[k % COUNTERS * COUNTER_STRIDE + ((uint32_t)x[i + k] < bins ? (uint32_t)x[i + k] : bins)]++;
             continue;
         }
         for (size_t first = 0; first < NUMBERS; first += COUNTERS)
-            UNROLL for (size_t k = 0; k < COUNTERS; k++) part[k * COUNTER_ROOM + (uint32_t)x[i + first + k]]++;
+            UNROLL for (size_t k = 0; k < COUNTERS; k++) part[k * COUNTER_STRIDE + (uint32_t)x[i + first + k]]++;
     }
     for (; i < n; i++) part[(uint32_t)x[i] < bins ? (uint32_t)x[i] : bins]++;
 }

@@ -53,7 +53,7 @@ static kiln_status tiles(const call *j, int64_t items, int64_t each, tile_fn *fn
 /* ---- bincount ---- */
 
 /* Few bins: each slot counts in its own counters, which are summed in the end. */
-enum { ALL_COUNTERS = COUNTERS * COUNTER_ROOM };
+enum { ALL_COUNTERS = COUNTERS * COUNTER_STRIDE };
 
 static kiln_status count_tile(void *arg, size_t index, unsigned slot, error *e)
 {
@@ -87,9 +87,9 @@ static kiln_status bincount(const cpu_kernel *c, const kernel_args *a, error *e)
     if (bins > COUNTED_BINS || !n) return KILN_OK;
     size_t tiles = (size_t)((n + COUNTED - 1) / COUNTED), slots = tiles < cpu_slots() ? tiles : cpu_slots();
     for (size_t k = 0; k < slots * COUNTERS; k++)
-        memset((uint32_t *)a->scratch + k * COUNTER_ROOM, 0, (size_t)(bins + 1) * sizeof *part);
+        memset((uint32_t *)a->scratch + k * COUNTER_STRIDE, 0, (size_t)(bins + 1) * sizeof *part);
     TRY(tiles_run(a->pool, tiles, count_tile, &j, e));
-    for (size_t k = 0; k < slots * COUNTERS; k++, part += COUNTER_ROOM)
+    for (size_t k = 0; k < slots * COUNTERS; k++, part += COUNTER_STRIDE)
         for (int64_t b = 0; b < bins; b++) out[b] = (int32_t)((uint32_t)out[b] + part[b]);
     return KILN_OK;
 }
