@@ -62,5 +62,5 @@ check no_room_leaves_nothing [ "$(files "$work")" = 0 ]
 expect too_small 1 "is too small for this workflow" fresh --no-cache --memory 1M
 needed=$(sed -n 's/.*give --memory \([0-9]*M\) or more.*/\1/p' "$work/log")
 check the_least_is_less_than_the_whole [ "${needed%M}" -lt "${least%.*}" ]
-expect the_least_works 0 "decoded in" fresh --no-cache --memory "$((${needed%M} + 2))M" # and the scaled picture
+expect the_least_works 0 "decoded in" fresh --no-cache --memory "$((${needed%M} + 3))M" # and the scaled picture
 exit $status
