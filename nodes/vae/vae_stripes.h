@@ -14,8 +14,7 @@ typedef struct vae_stripes vae_stripes; /* lives as long as the call */
 
 /* For pictures of the shape `one`. *out NULL: this autoencoder, or this host, does not do it. */
 kiln_status vae_stripes_new(vae_converter *v, const vae_shape *one, vae_stripes **out);
-/* Stripes as high as their ops give so many bytes together, or a band; *fits: they fit into the memory there
- * is. */
+/* Stripes as high as their ops give so many bytes together, or a band; *fits: whether memory has room for them. */
 kiln_status vae_stripes_take(vae_stripes *s, size_t bytes, int *fits);
 /* The highest stripes that fit; *fits 0: not even the lowest do, and those are taken. */
 kiln_status vae_stripes_choose(vae_stripes *s, int *fits);

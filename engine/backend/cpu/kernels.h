@@ -103,11 +103,12 @@ typedef struct cpu_kernels {
     /* Of 16 rows of bf16, ld apart: the places of the 8 greatest of each, [16][8], greatest first, in the order of
      * order_keys(); columns from 8 to 65535. */
     void (*top_eight)(uint16_t *place, const uint16_t *x, size_t ld, size_t columns, uint32_t flip);
-    /* Winograd F(4x4,3x3). input: n channels, a multiple of 16, of 6x6 pixels of f32 or bf16 -> 36 points of them, ldv
-     * apart; what lies `ahead` bytes behind the pixels is fetched. weight: filters of n channels,
-     * [n][9][WINOGRAD_BLOCK]
-     * -> 36 points of [n][WINOGRAD_BLOCK], as far apart as those of the most channels, and WINOGRAD_APART more. output:
-     * of n channels, a multiple of 16. */
+    /* Winograd F(4x4,3x3).
+     * input: 6x6 pixels of n channels, a multiple of 16, f32 or bf16 -> 36 points of n, ldv apart; what lies `ahead`
+     * bytes behind the pixels is fetched.
+     * weight: filters [n][9][WINOGRAD_BLOCK] -> 36 points of [n][WINOGRAD_BLOCK], always as far apart as those of
+     * WINOGRAD_BLOCK channels, and WINOGRAD_APART more.
+     * output: n channels, a multiple of 16. */
     void (*winograd_input)(float *v, size_t ldv, const void *const pixel[36], uint32_t dtype, size_t ahead, size_t n);
     void (*winograd_weight)(float *u, const void *w, uint32_t dtype, size_t n);
     void (*winograd_output)(const winograd_square *, size_t n);
@@ -258,8 +259,9 @@ enum { NORM_MEAN_SQUARE, NORM_SQUARES, NORM_ROOT };
 enum {
     COUNTERS = 8,
     COUNTED_BINS = 1024,
-    COUNTER_STRIDE = COUNTED_BINS + 64, /* counters of few bins do not share the lower 12 bits of an address, by which
-                                         a processor first takes a load for one of what was just stored */
+    /* Counters of few bins do not share the lower 12 bits of an address, by which a processor first takes a load for
+     * one of what was just stored. */
+    COUNTER_STRIDE = COUNTED_BINS + 64,
     DEPTHWISE_RESULTS = 8,
     ATTEND_KEY_SET = 4,
     ATTEND_VALUE_SET = 8,
