@@ -2,9 +2,8 @@
 #include "base/memory_alloc.h"
 #include "base/print.h"
 #include "base/str.h"
+#include "cli/open_catalog.h"
 #include "cli/open_workflow.h"
-#include "plugin/loader.h"
-#include "run/supervisor.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -92,13 +91,6 @@ static int check_one(const arguments *a, const char *path, const workflow_argume
     return status;
 }
 
-/* 0: a plugin that is not kiln's own may take part, and a child of this process has done it; *status is its. */
-static int contain(const arguments *a, int *status)
-{
-    const supervisor_setting s = {.silent_limit = SILENT_SECONDS};
-    return !loader_has_foreign(argument(a, "--plugins")) || supervisor_begin(&s, status);
-}
-
 int cmd_check(int argc, char **argv)
 {
     arguments a;
@@ -111,7 +103,7 @@ int cmd_check(int argc, char **argv)
         return EXIT_BAD_INPUT;
     }
     if (!read_settings(&a, with.set, &with.from.n_set)) return EXIT_BAD_INPUT;
-    if (!contain(&a, &worst)) return worst;
+    if (!contain_plugins(&a, &worst)) return worst;
     for (size_t i = 0; i < a.n_operand; i++) {
         int status = check_one(&a, a.operand[i], &with);
         if (status > worst) worst = status;

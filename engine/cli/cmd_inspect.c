@@ -4,8 +4,6 @@
 #include "cli/command.h"
 #include "cli/inspect.h"
 #include "cli/open_catalog.h"
-#include "plugin/loader.h"
-#include "run/supervisor.h"
 #include "tensor/dtype.h"
 #include "tensor/shape.h"
 #include "weights/weights.h"
@@ -157,13 +155,6 @@ static int inspect(const arguments *a, const char *path, const char *shown, erro
     return e->status == KILN_OK ? status : EXIT_BAD_INPUT;
 }
 
-/* 0: families of a plugin that is not kiln's own are asked, and a child of this process has done it; *status is its. */
-static int contain(const arguments *a, int *status)
-{
-    const supervisor_setting s = {.silent_limit = SILENT_SECONDS};
-    return argument(a, "--tensors") || !loader_has_foreign(argument(a, "--plugins")) || supervisor_begin(&s, status);
-}
-
 int cmd_inspect(int argc, char **argv)
 {
     arguments a;
@@ -179,7 +170,7 @@ int cmd_inspect(int argc, char **argv)
     char spooled[40];
     int fd = spool(a.operand[0], &e), status = EXIT_BAD_INPUT; /* before a child that may be started again reads it */
     snprintf(spooled, sizeof spooled, "/proc/self/fd/%d", fd);
-    if (e.status == KILN_OK && !contain(&a, &status)) {
+    if (e.status == KILN_OK && !argument(&a, "--tensors") && !contain_plugins(&a, &status)) {
         if (fd >= 0) close(fd);
         return status;
     }
