@@ -24,8 +24,9 @@ static inline void attention_words_row(const attention_plan *p, uint32_t *to, co
     memcpy(to, row, n * sizeof(uint16_t));
 }
 
-/* A strip's queries, turned where they lie; its results by[width], turned to where they go, with row [rows][width] for
- * scratch. 0: not so, since they are of several heads, or their rows are no whole words. */
+/* Both answer 0 and do nothing where the strip's queries are of several heads, or rows are no whole words.
+ * queries: a strip's, turned from where they lie. results: sums by[width], turned to where they go; row: room for
+ * Dv / 2 x width words. */
 int attention_words_turn_queries(const attention_view *v, const attention_strip *s, uint32_t *to);
 int attention_words_turn_results(const attention_view *v, const attention_strip *s, const float *sums, const float *by,
                                  uint32_t *row);
