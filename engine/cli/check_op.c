@@ -29,7 +29,9 @@ typedef struct {
     kiln_t out[KILN_OP_RESULTS];
 } check;
 
-/* What one run reads and writes. */
+/* What one run reads and writes. GUARD bytes stand before a result; behind it stand as many as an op writes that takes
+ * its results for numbers four times as wide (f64 for f16), so that such an op is told and does not break the check's own memory.
+ * An operand has as many behind it. */
 typedef struct {
     void *in[KILN_OP_OPERANDS], *out[KILN_OP_RESULTS];
     size_t in_bytes[KILN_OP_OPERANDS], out_bytes[KILN_OP_RESULTS];
@@ -55,7 +57,7 @@ static const kiln_op_example *example_at(const kiln_op_kind *k, uint32_t i)
 static double drawn(uint64_t *state, double low, double high) { return low + (high - low) * sample_share(state); }
 
 /* n numbers of operand i, rounded to `rounded` first, as `dtype`. */
-static int fill(const check *c, uint32_t i, uint32_t dtype, uint32_t rounded, size_t n, void *to)
+static void fill(const check *c, uint32_t i, uint32_t dtype, uint32_t rounded, size_t n, void *to)
 {
     const kiln_op_operand *o = &c->example->in[i];
     uint64_t state = 99 + i;
@@ -73,7 +75,6 @@ static int fill(const check *c, uint32_t i, uint32_t dtype, uint32_t rounded, si
         }
         dtype_convert((char *)to + dtype_size(dtype) * k, dtype, &v, KILN_F32, 1);
     }
-    return 1;
 }
 
 /* ---- recording ---- */
@@ -127,20 +128,25 @@ static void buffers_free(buffers *b)
     for (int i = 0; i < KILN_OP_RESULTS; i++) mem_free(b->out[i]);
 }
 
+static size_t behind(size_t bytes) { return GUARD + 3 * bytes; }
+
 static int buffers_make(const check *c, const op_desc *d, uint32_t rounded, buffers *b)
 {
     *b = (buffers){{0}, {0}, {0}, {0}};
     for (uint32_t i = 0; i < d->n_in; i++) {
         size_t n = d->in[i].dtype ? (size_t)shape_count(&d->in[i].shape) : 0;
         b->in_bytes[i] = n * dtype_size(d->in[i].dtype);
-        if (n && !((b->in[i] = mem_alloc(b->in_bytes[i])) && fill(c, i, d->in[i].dtype, rounded, n, b->in[i])))
-            return 0;
+        if (!n) continue;
+        if (!(b->in[i] = mem_alloc(b->in_bytes[i] + behind(b->in_bytes[i])))) return 0;
+        memset(b->in[i], guard, b->in_bytes[i] + behind(b->in_bytes[i]));
+        fill(c, i, d->in[i].dtype, rounded, n, b->in[i]);
     }
     for (uint32_t i = 0; i <= d->n_more; i++) {
         const operand_desc *o = i ? &d->more[i - 1] : &d->out;
         b->out_bytes[i] = (size_t)shape_count(&o->shape) * dtype_size(o->dtype);
-        if (!(b->out[i] = mem_aligned(64, b->out_bytes[i] + 2 * GUARD))) return 0;
-        memset(b->out[i], guard, b->out_bytes[i] + 2 * GUARD);
+        size_t whole = GUARD + b->out_bytes[i] + behind(b->out_bytes[i]);
+        if (!(b->out[i] = mem_aligned(64, whole))) return 0;
+        memset(b->out[i], guard, whole);
         memset((char *)b->out[i] + GUARD, poison, b->out_bytes[i]);
     }
     return 1;
@@ -148,17 +154,21 @@ static int buffers_make(const check *c, const op_desc *d, uint32_t rounded, buff
 
 static int guards_whole(const buffers *b)
 {
-    for (int i = 0; i < KILN_OP_RESULTS; i++)
-        for (size_t k = 0; b->out[i] && k < GUARD; k++) {
-            const unsigned char *p = b->out[i];
-            if (p[k] != guard || p[GUARD + b->out_bytes[i] + k] != guard) return 0;
-        }
+    for (int i = 0; i < KILN_OP_RESULTS; i++) {
+        const unsigned char *p = b->out[i];
+        for (size_t k = 0; p && k < GUARD; k++)
+            if (p[k] != guard) return 0;
+        for (size_t k = 0; p && k < behind(b->out_bytes[i]); k++)
+            if (p[GUARD + b->out_bytes[i] + k] != guard) return 0;
+    }
     return 1;
 }
 
 static int operands_kept(const check *c, const op_desc *d, uint32_t rounded, const buffers *b)
 {
     for (uint32_t i = 0; i < d->n_in; i++) {
+        for (size_t k = 0; b->in[i] && k < behind(b->in_bytes[i]); k++)
+            if (((const unsigned char *)b->in[i])[b->in_bytes[i] + k] != guard) return 0;
         void *again = b->in_bytes[i] ? mem_alloc(b->in_bytes[i]) : NULL;
         if (!again) continue;
         fill(c, i, d->in[i].dtype, rounded, (size_t)shape_count(&d->in[i].shape), again);
@@ -191,11 +201,11 @@ static kiln_status run_kernel(const op_desc *d, const buffers *b, const backend 
     for (uint32_t i = 0; i < d->n_more; i++) a.more[i] = (char *)b->out[i + 1] + GUARD;
     kiln_status status = on->prepare(d, &k, e);
     size_t room = k ? k->scratch_bytes : 0;
-    if (status == KILN_OK && !(a.scratch = mem_aligned(64, room + GUARD)))
+    if (status == KILN_OK && !(a.scratch = mem_aligned(64, room + behind(room))))
         status = error_set(e, KILN_ERR_NOMEM, "not enough memory");
-    if (a.scratch) memset(a.scratch, poison, room + GUARD);
+    if (a.scratch) memset(a.scratch, poison, room + behind(room));
     if (status == KILN_OK) status = k->run(k, &a, e);
-    if (status == KILN_OK && threads == 1 && !workspace_kept(d, a.scratch, room + GUARD))
+    if (status == KILN_OK && threads == 1 && !workspace_kept(d, a.scratch, room + behind(room)))
         status = error_set(e, KILN_ERR_INVALID, "it wrote beyond the bytes that workspace() says");
     mem_free(a.scratch);
     if (k) k->free(k);
