@@ -186,11 +186,13 @@ $(B)/backends/kiln-cuda.so: $(cuda_obj) $(B)/libkiln.a
 	$(Q)$(CXX) -shared $(LDFLAGS_ALL) -Wl,--no-undefined -Wl,--exclude-libs,ALL $(cuda_obj) $(B)/libkiln.a -L$(cuda_home)/lib64 -lcudart_static -lxxhash -lrt -ldl -lpthread -lm -o $@
 	$(Q)chmod go-w $(@D) $@
 
-# The same files over tests/cuda_emu: kernels as C++ of the host, a runtime that is none. Optimised in every build, or its tests take minutes.
+# The same files over tests/cuda_emu: kernels as C++ of the host, a runtime that is none. Optimised in every build, or its tests take minutes,
+# and for the processor that builds them: without its fma each fmaf is a call of libm, which gives the same number.
+emu_isa := $(if $(filter x86_64,$(ARCH)),$(shell grep -qw avx2 /proc/cpuinfo && grep -qw fma /proc/cpuinfo && echo -mavx2 -mfma))
 emu_opt := $(if $(filter -O0,$(OPT)),-O1,$(if $(filter 1,$(COVERAGE)),-O2 -DNDEBUG,$(OPT)))
 emu_flags := -DKILN_CUDA_EMU -Itests/cuda_emu -Itests/cuda_emu/fake $(ENGINE_INC) -Itests
 emu_obj := $(patsubst %.c,$(B)/emu/%.o,$(cuda_src)) $(cuda_kernel:%.cu=$(B)/emu/%.cu.o) $(B)/emu/tests/cuda_emu/cu_shim.o
-CXXFLAGS_EMU = -std=c++17 -g $(emu_opt) -fPIC -Wno-psabi -ffp-contract=off -Wall -Wextra -Wshadow -Werror -Wno-unknown-pragmas $(filter-out --coverage -fprofile-update%,$(SANFLAGS)) $(CXXFLAGS)
+CXXFLAGS_EMU = -std=c++17 -g $(emu_opt) $(emu_isa) -fPIC -Wno-psabi -ffp-contract=off -Wall -Wextra -Wshadow -Werror -Wno-unknown-pragmas $(filter-out --coverage -fprofile-update%,$(SANFLAGS)) $(CXXFLAGS)
 $(B)/emu/%.o: %.c
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  CC  $< (emulation)")
