@@ -451,16 +451,25 @@ deb: all $(if $(NVCC),cuda)
 sources = $(shell git ls-files '*.c' '*.h' '*.cu' '*.cpp' '*.hpp')
 linted = $(filter-out engine/backend/cuda/% plugins/examples/python/%,$(filter engine/% nodes/% plugins/%,$(filter %.c,$(sources))))
 analyzer = clang-analyzer-*
+cppcheck = cppcheck --quiet --error-exitcode=1 --std=c11 --enable=warning,portability --inline-suppr \
+    --suppress=missingIncludeSystem --suppress=internalAstError --suppress=ctuuninitvar --suppress=returnDanglingLifetime -Iinclude -Iengine
+# The large kernels are looked at as they are compiled, and not for each set of instructions that a header of theirs asks about.
+kernel_levels := plain avx2 avx512 avx512bf16
+kernel_files := $(kernel_levels:%=engine/backend/cpu/kernels_%.c)
+kernel_macros_plain := -U__F16C__ -U__AVX512BF16__
+kernel_macros_avx2 := -D__F16C__=1 -U__AVX512BF16__
+kernel_macros_avx512 := $(kernel_macros_avx2)
+kernel_macros_avx512bf16 := -D__F16C__=1 -D__AVX512BF16__=1
 compdb:
 	$(Q)scripts/compdb "$(CC)" > compile_commands.json
 format:
 	clang-format -i $(sources)
 format-check:
-	$(Q)clang-format --dry-run -Werror $(sources) || { echo "these differ from .clang-format: make format" >&2; exit 1; }
+	$(Q)printf '%s\n' $(sources) | xargs -P $$(nproc) -n 100 clang-format --dry-run -Werror || { echo "these differ from .clang-format: make format" >&2; exit 1; }
 lint: compdb
 	$(Q)printf '%s\n' $(linted) | xargs -P $$(nproc) -n 8 clang-tidy --quiet -p . --checks='-$(analyzer)'
-	$(Q)cppcheck --quiet -j $$(nproc) --error-exitcode=1 --std=c11 --enable=warning,portability --inline-suppr \
-	    --suppress=missingIncludeSystem --suppress=internalAstError --suppress=ctuuninitvar --suppress=returnDanglingLifetime -Iinclude -Iengine engine nodes plugins
+	$(Q)$(cppcheck) -j $$(nproc) $(addprefix -i,$(kernel_files)) engine nodes plugins
+	$(Q)printf '%s\n' $(foreach k,$(kernel_levels),"$(kernel_macros_$k) engine/backend/cpu/kernels_$k.c") | xargs -P $$(nproc) -L 1 $(cppcheck)
 analyze: compdb
 	$(Q)printf '%s\n' $(linted) | xargs -P $$(nproc) -n 4 clang-tidy --quiet -p .
 clean:
