@@ -80,6 +80,7 @@ ifneq ($(findstring undefined,$(SAN)),)
 optimised_kernel := -O1 -Dalways_inline=unused # each lane of an unrolled kernel is checked: minutes of optimizing
 endif
 $(B)/engine/backend/cpu/%.o: kernel_opt := $(optimised_kernel)
+$(B)/engine/backend/reference/%.o: kernel_opt := $(optimised_kernel)
 $(B)/engine/tensor/block_%.o: kernel_opt := $(optimised_kernel)
 
 $(B)/engine/%.o: engine/%.c
