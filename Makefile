@@ -80,6 +80,7 @@ ifneq ($(findstring undefined,$(SAN)),)
 optimised_kernel := -O1 -Dalways_inline=unused # each lane of an unrolled kernel is checked: minutes of optimizing
 endif
 $(B)/engine/backend/cpu/%.o: kernel_opt := $(optimised_kernel)
+$(B)/engine/backend/reference/%.o: kernel_opt := $(optimised_kernel)
 $(B)/engine/tensor/block_%.o: kernel_opt := $(optimised_kernel)
 
 $(B)/engine/%.o: engine/%.c
@@ -186,11 +187,13 @@ $(B)/backends/kiln-cuda.so: $(cuda_obj) $(B)/libkiln.a
 	$(Q)$(CXX) -shared $(LDFLAGS_ALL) -Wl,--no-undefined -Wl,--exclude-libs,ALL $(cuda_obj) $(B)/libkiln.a -L$(cuda_home)/lib64 -lcudart_static -lxxhash -lrt -ldl -lpthread -lm -o $@
 	$(Q)chmod go-w $(@D) $@
 
-# The same files over tests/cuda_emu: kernels as C++ of the host, a runtime that is none. Optimised in every build, or its tests take minutes.
+# The same files over tests/cuda_emu: kernels as C++ of the host, a runtime that is none. Optimised in every build, or its tests take minutes,
+# and for the processor that builds them: without its fma each fmaf is a call of libm, which gives the same number.
+emu_isa := $(if $(filter x86_64,$(ARCH)),$(shell grep -qw avx2 /proc/cpuinfo && grep -qw fma /proc/cpuinfo && echo -mavx2 -mfma))
 emu_opt := $(if $(filter -O0,$(OPT)),-O1,$(if $(filter 1,$(COVERAGE)),-O2 -DNDEBUG,$(OPT)))
 emu_flags := -DKILN_CUDA_EMU -Itests/cuda_emu -Itests/cuda_emu/fake $(ENGINE_INC) -Itests
 emu_obj := $(patsubst %.c,$(B)/emu/%.o,$(cuda_src)) $(cuda_kernel:%.cu=$(B)/emu/%.cu.o) $(B)/emu/tests/cuda_emu/cu_shim.o
-CXXFLAGS_EMU = -std=c++17 -g $(emu_opt) -fPIC -Wno-psabi -ffp-contract=off -Wall -Wextra -Wshadow -Werror -Wno-unknown-pragmas $(filter-out --coverage -fprofile-update%,$(SANFLAGS)) $(CXXFLAGS)
+CXXFLAGS_EMU = -std=c++17 -g $(emu_opt) $(emu_isa) -fPIC -Wno-psabi -ffp-contract=off -Wall -Wextra -Wshadow -Werror -Wno-unknown-pragmas $(filter-out --coverage -fprofile-update%,$(SANFLAGS)) $(CXXFLAGS)
 $(B)/emu/%.o: %.c
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  CC  $< (emulation)")
@@ -449,19 +452,28 @@ deb: all $(if $(NVCC),cuda)
 sources = $(shell git ls-files '*.c' '*.h' '*.cu' '*.cpp' '*.hpp')
 linted = $(filter-out engine/backend/cuda/% plugins/examples/python/%,$(filter engine/% nodes/% plugins/%,$(filter %.c,$(sources))))
 analyzer = clang-analyzer-*
+cppcheck = cppcheck --quiet --error-exitcode=1 --std=c11 --enable=warning,portability --inline-suppr \
+    --suppress=missingIncludeSystem --suppress=internalAstError --suppress=ctuuninitvar --suppress=returnDanglingLifetime -Iinclude -Iengine
+# The large kernels are looked at as they are compiled, and not for each set of instructions that a header of theirs asks about.
+kernel_levels := plain avx2 avx512 avx512bf16
+kernel_files := $(kernel_levels:%=engine/backend/cpu/kernels_%.c)
+kernel_macros_plain := -U__F16C__ -U__AVX512BF16__
+kernel_macros_avx2 := -D__F16C__=1 -U__AVX512BF16__
+kernel_macros_avx512 := $(kernel_macros_avx2)
+kernel_macros_avx512bf16 := -D__F16C__=1 -D__AVX512BF16__=1
 compdb:
 	$(Q)scripts/compdb "$(CC)" > compile_commands.json
 format:
 	clang-format -i $(sources)
 format-check:
-	$(Q)clang-format --dry-run -Werror $(sources) || { echo "these differ from .clang-format: make format" >&2; exit 1; }
+	$(Q)printf '%s\n' $(sources) | xargs -P $$(nproc) -n 100 clang-format --dry-run -Werror || { echo "these differ from .clang-format: make format" >&2; exit 1; }
 lint: compdb
 	$(Q)printf '%s\n' $(linted) | xargs -P $$(nproc) -n 8 clang-tidy --quiet -p . --checks='-$(analyzer)'
-	$(Q)cppcheck --quiet -j $$(nproc) --error-exitcode=1 --std=c11 --enable=warning,portability --inline-suppr \
-	    --suppress=missingIncludeSystem --suppress=internalAstError --suppress=ctuuninitvar --suppress=returnDanglingLifetime -Iinclude -Iengine engine nodes plugins
+	$(Q)$(cppcheck) -j $$(nproc) $(addprefix -i,$(kernel_files)) engine nodes plugins
+	$(Q)printf '%s\n' $(foreach k,$(kernel_levels),"$(kernel_macros_$k) engine/backend/cpu/kernels_$k.c") | xargs -P $$(nproc) -L 1 $(cppcheck)
 analyze: compdb
 	$(Q)printf '%s\n' $(linted) | xargs -P $$(nproc) -n 4 clang-tidy --quiet -p .
 clean:
 	rm -rf build
 
--include $(shell find $(B) -name '*.d' 2>/dev/null)
+-include $(shell find $(B) -name '*.d' -type f 2>/dev/null)

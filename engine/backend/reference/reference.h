@@ -7,6 +7,7 @@
 #define KILN_BACKEND_REFERENCE_H
 
 #include "backend/backend.h"
+#include "tensor/dtype.h"
 
 typedef struct {
     kernel base;
@@ -17,10 +18,19 @@ typedef struct {
 /* Columns (last dimension) and rows (all others) of an operand. */
 int64_t operand_columns(const operand_desc *d);
 int64_t operand_rows(const operand_desc *d);
-/* Element (row, column) as float, and back: to i32 towards zero, NaN as 0. Weights arrive as dense f32 (or i32). */
-float operand_get(const operand_desc *d, const void *data, int64_t row, int64_t column);
-void operand_set(const operand_desc *d, void *data, int64_t row, int64_t column, float v);
 int32_t operand_get_i32(const operand_desc *d, const void *data, int64_t index);
+/* Element (row, column) as float, and back: to i32 towards zero, NaN as 0. Weights arrive as dense f32 (or i32).
+ * Inline, since most of what the tests of ops take is this in the loops of products. */
+static inline float operand_get(const operand_desc *d, const void *data, int64_t row, int64_t column)
+{
+    int64_t columns = d->shape.rank ? d->shape.dim[d->shape.rank - 1] : 1, at = row * d->ld + column;
+    if (d->dtype == KILN_I32) return (float)operand_get_i32(d, data, row * columns + column);
+    if (d->weight) return ((const float *)data)[row * columns + column];
+    if (d->dtype == KILN_BF16) return bf16_to_f32(((const uint16_t *)data)[at]);
+    if (d->dtype == KILN_F16) return f16_to_f32(((const uint16_t *)data)[at]);
+    return ((const float *)data)[at];
+}
+void operand_set(const operand_desc *d, void *data, int64_t row, int64_t column, float v);
 /* The place, among b's elements, of element (row, column) of `out`: dimensions aligned at the end, 1 repeats. */
 int64_t broadcast_place(const operand_desc *out, const operand_desc *b, int64_t row, int64_t column);
 
