@@ -190,8 +190,10 @@ INLINE void random_sets(vf to[VECTORS], const uint32_t kind, uint64_t offset, ui
         make_normal(to, u, x1);
         return;
     }
-    UNROLL for (int v = 0; v < VECTORS && kind == 0; v++) to[v] = pick(u[v] < splat(1), u[v], splat(0));
-    if (kind == 0) return;
+    if (kind == 0) {
+        UNROLL for (int v = 0; v < VECTORS; v++) to[v] = pick(u[v] < splat(1), u[v], splat(0));
+        return;
+    }
     minus_logs(to, u);
     UNROLL for (int v = 0; v < VECTORS; v++) to[v] = pick(u[v] >= splat(1 - 0x1p-24f), splat(0x1p-24f), to[v]);
     minus_logs(to, to);
