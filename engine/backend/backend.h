@@ -56,6 +56,8 @@ typedef struct {
     uint32_t precision; /* KILN_F32: nothing but f32 arithmetic; KILN_BF16, KILN_F16: GEMMs of that type allowed,
                            summed in f32 */
     uint32_t saturate;  /* 1: numbers beyond f16's range are stored in f16 as the ends of it */
+    uint32_t bounded;   /* 1: of a program that is told how many of its rows are in use; their bytes are to be the same,
+                           whatever number of rows there is */
 } op_desc;
 
 /* Does its store saturate? Of ops whose results may be beyond what they were made of. */

@@ -95,7 +95,8 @@ static void describe_op(const executor *x, uint32_t i, op_desc *d)
                    .n_in = o->n_in,
                    .out = describe(x, i + 1, 0),
                    .precision = o->precision,
-                   .saturate = o->saturate};
+                   .saturate = o->saturate,
+                   .bounded = (uint32_t)x->bounded};
     for (uint32_t k = 0; k < o->n_in; k++) d->in[k] = describe(x, o->in[k], k == 1 ? filter_columns(x, o) : 0);
     for (uint32_t k = 0; k < OP_MAX_MORE; k++) {
         d->more[k] = describe(x, x->step[i].more[k], 0);
@@ -175,9 +176,24 @@ static kiln_status prepare(executor *x, uint32_t i, const backend *b, error *e)
     return KILN_OK;
 }
 
+/* Is the program told lengths: of keys, of rows, of what is written into a state? */
+static int has_lengths(const recording *r)
+{
+    static const struct {
+        op_kind kind;
+        uint32_t operand;
+    } lengths[] = {{OP_ATTENTION, 5}, {OP_SOFTMAX, 1}, {OP_STATE_WRITE, 3}};
+    for (size_t i = 0; i < r->n; i++)
+        for (size_t k = 0; k < sizeof lengths / sizeof lengths[0]; k++)
+            if (r->op[i].kind == lengths[k].kind && lengths[k].operand < r->op[i].n_in &&
+                r->op[i].in[lengths[k].operand])
+                return 1;
+    return 0;
+}
+
 kiln_status executor_make(executor *x, recording *r, const backend *b, error *e)
 {
-    *x = (executor){.r = r};
+    *x = (executor){.r = r, .bounded = has_lengths(r)};
     TRY(plan_make(&x->plan, r, e));
     x->step = mem_calloc(r->n + 1, sizeof *x->step);
     if (!x->step) return error_set(e, KILN_ERR_NOMEM, "out of memory for a program");

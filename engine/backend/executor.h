@@ -35,6 +35,7 @@ typedef struct {
     step *step; /* [r->n] */
     size_t scratch_bytes, weight_bytes;
     int waits;       /* one of its kernels does */
+    int bounded;     /* see op_desc */
     uint64_t warned; /* bit by op kind: a warning said that the backend has no kernel */
     /* its demand, once executor_demand was called */
     pool *pool;

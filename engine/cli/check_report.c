@@ -31,7 +31,8 @@ static const struct {
     {"ends", CHECK_BEHAVIOUR},      {"round-trip", CHECK_BEHAVIOUR}, {"f32", CHECK_BEHAVIOUR},
     {"bf16", CHECK_BEHAVIOUR},      {"progress", CHECK_BEHAVIOUR},   {"evaluations", CHECK_QUALITY},
     {"docs", CHECK_QUALITY},        {"law-of-flows", CHECK_QUALITY}, {"unasked", CHECK_BEHAVIOUR},
-    {"asked-twice", CHECK_QUALITY}, {"unfit", CHECK_BEHAVIOUR},
+    {"asked-twice", CHECK_QUALITY}, {"unfit", CHECK_BEHAVIOUR},      {"device", CHECK_BEHAVIOUR},
+    {"device-link", CHECK_QUALITY},
 };
 
 static check_level level_of(const char *test)

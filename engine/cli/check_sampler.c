@@ -1,10 +1,12 @@
 /* check_sampler.c - see check_sampler.h: a sampler's steps, its flags, what it does when something fails, whether it
- * goes on from a saved state, its order of convergence, and what it draws from a known distribution.
+ * goes on from a saved state, its order of convergence, what it draws from a known distribution, and whether it draws
+ * the same on a device.
  */
 #include "cli/check_sampler.h"
 
 #include "base/arena.h"
 #include "base/status.h"
+#include "cli/check_sampler_device.h"
 #include "cli/sample_sampling.h"
 #include "cli/sample_values.h"
 #include "kiln/denoiser.h"
@@ -378,7 +380,7 @@ static void try_law(trial *t, uint32_t process, const char *test, const char *of
     sampled_free(&o);
 }
 
-check_counts check_sampler(const kiln_sampler *row)
+check_counts check_sampler(const kiln_sampler *row, const char *plugin, const check_device *on)
 {
     trial t = {.row = row, .table = sampler_options(row)};
     t.options = arena_alloc(&t.memory, t.table.params_size + 1);
@@ -398,8 +400,10 @@ check_counts check_sampler(const kiln_sampler *row)
     else if (row->order)
         try_law(&t, KILN_PROCESS_DIFFUSION, "law", "data with noise on it");
     if (row->order) try_law(&t, KILN_PROCESS_FLOW, "law-of-flows", "a flow's data");
-    check_left(&t.counts, "device equals host",
-               "latents lie in the host's memory here; a workflow beside it is run on the device that there is");
+    double sigma[STEPS + 1];
+    usual_levels(sigma, STEPS, KILN_PROCESS_DIFFUSION);
+    const sampling_plan p = plan_of(&t, sigma, STEPS);
+    check_sampler_device(&p, plugin, on, &t.counts);
     arena_free(&t.memory);
     return t.counts;
 }

@@ -36,7 +36,7 @@ enum {
 };
 
 static const option options[] = {
-    {"--device", 0, "NAME", "try its ops on this device too: cuda, cuda:1, reference", 0},
+    {"--device", 0, "NAME", "try its ops and samplers on this device too: cuda, cuda:1, reference", 0},
     {"--fixture", 0, "FILE", "try its model families on these weights, a small file; also one beside it, of its name",
      1},
     {"--set", 0, "NAME=VALUE", "give every parameter of this name this value: a file, say", 1},
@@ -100,7 +100,7 @@ static check_counts tried(const trial *t)
     if (t->node) return check_node(t->of, t->node);
     if (t->op) return check_op(t->op, t->on);
     if (t->family) return check_family(t->of, t->family);
-    return t->sampler ? check_sampler(t->sampler) : check_schedule(t->schedule);
+    return t->sampler ? check_sampler(t->sampler, t->plugin, t->on) : check_schedule(t->schedule);
 }
 
 static void note_habit(void *counts, const char *what) { check_found(counts, 0, "process", "it %s", what); }
@@ -218,14 +218,14 @@ static int is_own(const plugin_info *p, const char *registry, const char *name)
     return owner && strcmp(owner, p->id) == 0;
 }
 
-static uint64_t try_samplers(const plugin_info *p, check_counts *total)
+static uint64_t try_samplers(const plugin_info *p, const check_device *on, check_counts *total)
 {
     uint64_t tried = 0;
     for (size_t i = 0; i < sampler_api.sampler_count(); i++) {
         const kiln_sampler *row = sampler_api.sampler_at(i);
         if (!is_own(p, "sampler", row->name)) continue;
         check_subject("sampler", row->name);
-        try_one(&(trial){.plugin = p->id, .sampler = row}, total), tried++;
+        try_one(&(trial){.plugin = p->id, .sampler = row, .on = on}, total), tried++;
     }
     for (size_t i = 0; i < sampler_api.schedule_count(); i++) {
         const kiln_schedule *row = sampler_api.schedule_at(i);
@@ -331,7 +331,7 @@ static int check_file(const char *path, check_context *of, const check_device *o
     uint64_t tried = try_nodes(of, &total);
     of->changed = of->elsewhere = NULL;
     free(changed), free(elsewhere);
-    tried += try_samplers(p, &total);
+    tried += try_samplers(p, on, &total);
     char *own = beside(p->path, ".safetensors");
     if (own) of->fixture[of->n_fixture++] = own;
     tried += try_families(of, &total);

@@ -6,6 +6,7 @@
 #include "backend/runtime.h"
 #include "kiln/loading.h"
 #include "plugin/abilities.h"
+#include "plugin/supervised.h"
 #include "weights/weights.h"
 
 #include <stdio.h>
@@ -120,7 +121,9 @@ static void end_call(kiln_ctx *c)
 static kiln_value *open_part(const inspection *x, const kiln_model_family *f, kiln_value *part)
 {
     kiln_ctx c = call_of(x);
+    int call = family_enter(f, "open");
     kiln_value *v = f->open(&engine_host, &c, x->set);
+    supervised_leave(call);
     if (!v) inspect_put_text(part, "problem", c.failure.message[0] ? c.failure.message : "it could not be opened");
     end_call(&c);
     return v;

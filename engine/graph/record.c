@@ -302,6 +302,8 @@ static int operand_fits(recording *r, op_kind kind, uint32_t i, const op *o)
     else if (slot == 'i' && o->dtype != KILN_I32)
         record_fail(r, KILN_ERR_INVALID, "%s: operand %u must be i32, not %s; cast() it", op_name(kind), i,
                     dtype_name(o->dtype));
+    else if (slot == 'w' && o->dtype == KILN_I32) /* of which cast() makes no weight */
+        record_fail(r, KILN_ERR_INVALID, "%s: operand %u must not be i32", op_name(kind), i);
     else if ((slot == 'x' || slot == 'r' || slot == 'f') && o->dtype == KILN_I32)
         record_fail(r, KILN_ERR_INVALID, "%s: operand %u must not be i32; cast() it", op_name(kind), i);
     return r->failure.status == KILN_OK;

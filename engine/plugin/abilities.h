@@ -22,6 +22,7 @@ extern const kiln_sampler_api sampler_api; /* registry.c        */
 extern const kiln_files_api files_api;     /* ability_files.c   */
 extern const kiln_store_api store_api;     /* ability_store.c   */
 extern const kiln_params_api params_api;   /* ability_params.c  */
+const kiln_value_api *value_ability(void); /* ability_value.c: tensor/value.h's value_api as plugins get it */
 
 /* Removes the files that a call created and did not commit. */
 void files_discard(kiln_ctx *c);
@@ -77,5 +78,8 @@ const char *registry_owner_of(const char *from, const char *name);
 const char *registry_provider(size_t i);
 /* Id of the plugin that registered the i-th model family, all kinds counted; NULL past the end. */
 const char *registry_family_owner(size_t i);
+/* Around a family's function, so that who ends the process in it is named where no node is running; what this returns
+ * goes to supervised_leave(). */
+int family_enter(const kiln_model_family *f, const char *function);
 
 #endif

@@ -270,6 +270,8 @@ const kiln_ctx *crash_report_enter(kiln_ctx *call)
     return outer;
 }
 
+int crash_report_inside(void) { return current != NULL; }
+
 void crash_report_leave(const kiln_ctx *call, const kiln_ctx *outer)
 {
     assert(call && current == call); /* calls of a thread end in the reverse order */

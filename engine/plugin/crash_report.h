@@ -27,5 +27,6 @@ void crash_report_thread(void);
 /* Around each call of a plugin's code for a node; pass what enter() returned to leave(), on the same thread. */
 const kiln_ctx *crash_report_enter(kiln_ctx *call);
 void crash_report_leave(const kiln_ctx *call, const kiln_ctx *outer);
+int crash_report_inside(void); /* 1: this thread runs such a call */
 
 #endif

@@ -60,8 +60,7 @@ static void end_context(kiln_ctx *c)
     }
 }
 
-/* 1: the call has ended, which is said once. */
-static int is_late(kiln_ctx *c)
+int ctx_is_late(kiln_ctx *c)
 {
     int ended = 1;
     if (!c || !atomic_load(&c->ended)) return 0;
@@ -74,7 +73,7 @@ static int is_late(kiln_ctx *c)
 
 error *ctx_error(kiln_ctx *c)
 {
-    is_late(c);
+    ctx_is_late(c);
     if (c) supervised_sign(c->call);
     return c ? &c->failure : NULL;
 }
@@ -87,7 +86,7 @@ const call_environment *ctx_env(const kiln_ctx *c)
 
 struct runtime *ctx_runtime(kiln_ctx *c)
 {
-    if (is_late(c)) return NULL;
+    if (ctx_is_late(c)) return NULL;
     if (c) supervised_sign(c->call);
     return ctx_env(c)->runtime;
 }
@@ -96,7 +95,7 @@ int ctx_estimating(const kiln_ctx *c) { return ctx_env(c)->estimate; }
 int ctx_headers(const kiln_ctx *c) { return ctx_env(c)->headers; }
 int ctx_cancelled(kiln_ctx *c)
 {
-    if (is_late(c)) return 1;
+    if (ctx_is_late(c)) return 1;
     if (c) supervised_sign(c->call);
     int stop = ctx_env(c)->cancelled && c->env->cancelled(c->env->arg);
     if (stop) c->asked_to_stop = 1;
@@ -130,14 +129,14 @@ static const struct {
     const char *id;
     const void *table;
 } abilities[] = {
-    {KILN_VALUE_ABILITY, &value_api}, {KILN_OPS_ABILITY, &ops_api},         {KILN_WEIGHTS_ABILITY, &weights_api},
-    {KILN_MODEL_ABILITY, &model_api}, {KILN_SAMPLER_ABILITY, &sampler_api}, {KILN_FILES_ABILITY, &files_api},
-    {KILN_STORE_ABILITY, &store_api}, {KILN_PARAMS_ABILITY, &params_api},   {KILN_TYPES_ABILITY, &types_api},
-    {KILN_GRAPH_ABILITY, &graph_api},
+    {KILN_OPS_ABILITY, &ops_api},         {KILN_WEIGHTS_ABILITY, &weights_api}, {KILN_MODEL_ABILITY, &model_api},
+    {KILN_SAMPLER_ABILITY, &sampler_api}, {KILN_FILES_ABILITY, &files_api},     {KILN_STORE_ABILITY, &store_api},
+    {KILN_PARAMS_ABILITY, &params_api},   {KILN_TYPES_ABILITY, &types_api},     {KILN_GRAPH_ABILITY, &graph_api},
 };
 
 const void *ability_of_engine(const char *id)
 {
+    if (id && strcmp(id, KILN_VALUE_ABILITY) == 0) return value_ability();
     for (size_t i = 0; id && i < sizeof abilities / sizeof abilities[0]; i++)
         if (strcmp(abilities[i].id, id) == 0) return abilities[i].table;
     return NULL;
@@ -167,7 +166,7 @@ static void host_about(kiln_ctx *c, const char *what)
 
 static kiln_status host_progress(kiln_ctx *c, uint64_t done, uint64_t total, const char *what)
 {
-    if (is_late(c)) return KILN_CANCELLED;
+    if (ctx_is_late(c)) return KILN_CANCELLED;
     if (ctx_cancelled(c)) return KILN_CANCELLED;
     if (ctx_env(c)->progress) c->env->progress(c->env->arg, c->node, done, total, what ? what : "");
     return KILN_OK;
@@ -222,7 +221,7 @@ static void free_scratch(kiln_ctx *c)
 
 static void *host_scratch(kiln_ctx *c, size_t bytes, uint32_t device)
 {
-    if (is_late(c)) return NULL;
+    if (ctx_is_late(c)) return NULL;
     if (device != KILN_CPU && ctx_runtime(c) && device == runtime_vector_device(ctx_runtime(c)))
         return new_device_scratch(c, bytes);
     if (device != KILN_CPU)

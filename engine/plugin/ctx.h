@@ -77,6 +77,8 @@ struct kiln_ctx {
     int asked_to_stop;           /* progress() has said so: KILN_CANCELLED is an honest answer */
 };
 
+/* 1: the call has ended, which is said once. c may be NULL. */
+int ctx_is_late(kiln_ctx *c);
 /* The accessors abilities use; c NULL gives NULL or 0. */
 error *ctx_error(kiln_ctx *c);
 const call_environment *ctx_env(const kiln_ctx *c); /* never NULL: without a run, one that offers nothing */

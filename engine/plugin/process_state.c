@@ -9,8 +9,8 @@
 #include "base/print.h"
 #include "plugin/crash_report.h"
 #include "plugin/supervised.h"
+#include "plugin/thread_owner.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -24,7 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PLUGINS_MAX = 256, SPARE_FROM = 64, THREAD_WAITS = 50 };
+enum { PLUGINS_MAX = 256, SPARE_FROM = 64, THREAD_WAITS = 50, THREADS_MAX = 4096, FEW_THREADS = 64 };
 
 static const char *watched[PLUGINS_MAX];
 static size_t n_watched;
@@ -32,6 +32,7 @@ static atomic_int said_output[PLUGINS_MAX];
 static int home = -1;              /* the working folder */
 static int stream[STREAMS];        /* copies of descriptors 0 to 2 */
 static atomic_uint running, begun; /* calls of watched plugins that are looked at, and how many ever were */
+static atomic_uint looked_at;      /* calls of either kind, now */
 static atomic_uint hosts;          /* calls of kiln's own nodes that are: code that a plugin lends may run in them */
 static const char *lender[PLUGINS_MAX];
 static size_t n_lender;
@@ -182,13 +183,45 @@ static int posix_timers(int id[POSIX_TIMERS])
     return n;
 }
 
-static size_t threads(void)
+/* ---- threads ---- */
+
+/* Those that ran when no call was looked at: what is new since is of the calls that were. Some 10 us a call. */
+static struct {
+    pthread_mutex_t lock;
+    pid_t tid[THREADS_MAX]; /* more are not told apart */
+    size_t n;
+} before = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void know_threads(void)
 {
-    size_t n = 0;
-    DIR *d = opendir("/proc/self/task");
-    for (struct dirent *x; d && (x = readdir(d));) n += x->d_name[0] != '.';
-    if (d) closedir(d);
-    return n;
+    pthread_mutex_lock(&before.lock);
+    before.n = thread_list(before.tid, THREADS_MAX);
+    pthread_mutex_unlock(&before.lock);
+}
+
+/* Lock held. How many of a plugin's threads are new, and the first one's plugin. *more: others are, which do not say
+ * yet whose they are. */
+static size_t new_threads(char id[PLACE_MAX], int *more)
+{
+    static pid_t now[THREADS_MAX];
+    char one[PLACE_MAX];
+    size_t n = thread_list(now, THREADS_MAX), found = 0;
+    *more = 0;
+    for (size_t i = 0; i < n; i++) {
+        size_t k = 0;
+        while (k < before.n && before.tid[k] != now[i]) k++;
+        int plugins = k < before.n ? 0 : thread_owner(now[i], one, sizeof one);
+        *more |= plugins < 0;
+        if (plugins <= 0 || !process_state_is_watched(one)) continue;
+        if (!found++) snprintf(id, PLACE_MAX, "%s", one);
+    }
+    return found;
+}
+
+static size_t count_all(void)
+{
+    pid_t tid[THREADS_MAX];
+    return thread_list(tid, THREADS_MAX);
 }
 
 void process_state_take(process_state *s, const char *plugin, int count_threads)
@@ -197,6 +230,7 @@ void process_state_take(process_state *s, const char *plugin, int count_threads)
     s->watched = process_state_is_watched(plugin);
     s->lent = !s->watched && n_lender;
     if (!s->watched && !s->lent) return;
+    const int first = atomic_fetch_add(&looked_at, 1) == 0;
     s->alone = atomic_fetch_add(s->lent ? &hosts : &running, 1) == 0;
     s->begun = s->lent ? atomic_load(&begun) : atomic_fetch_add(&begun, 1);
     s->beside = s->lent && atomic_load(&running) > 0;
@@ -218,13 +252,14 @@ void process_state_take(process_state *s, const char *plugin, int count_threads)
     s->began = clock_seconds();
     const char *locale = setlocale(LC_ALL, NULL);
     snprintf(s->locale, sizeof s->locale, "%s", locale ? locale : "C");
-    s->threads = count_threads && !s->lent ? threads() : 0; /* kiln's own nodes begin those of libraries */
+    s->threads = count_threads && !s->lent ? count_all() : 0; /* kiln's own nodes begin those of libraries */
+    if (first && !s->threads) know_threads();
     s->environment = take_environment(s->alone && !s->beside);
 }
 
 typedef struct {
     const process_state *s;
-    const char *node, *type, *plugin;
+    const char *node, *type, *plugin, *owner;   /* owner: of what was found, where that is known and another */
     void (*found)(void *arg, const char *what); /* NULL: a warning is */
     void *arg;
 } blame;
@@ -241,7 +276,9 @@ __attribute__((format(printf, 2, 3))) static void say(const blame *b, const char
         return;
     }
     const char *beside = b->s->alone ? "" : ", or one that ran beside it,";
-    if (b->s->lent) {
+    if (b->owner) {
+        log_warn("node '%s' (%s)%s with code of plugin %s %s", b->node, b->type, beside, b->owner, what);
+    } else if (b->s->lent) {
         char others[32] = "";
         if (n_lender > 1) snprintf(others, sizeof others, " or %zu more", n_lender - 1);
         log_warn("node '%s' (%s)%s with code of plugin %s%s %s", b->node, b->type, beside, lender[0], others, what);
@@ -505,34 +542,62 @@ static void compare_output(const blame *b)
 
 void process_state_last_output(void) { compare_output(NULL); }
 
+static void say_threads(const blame *b, size_t n)
+{
+    say(b, "left %zu thread%s running; join them before the call ends, or use host->parallel_for()", n,
+        n == 1 ? "" : "s");
+}
+
 /* A thread that was told to end may take a moment. */
-static void compare_threads(const blame *b)
+static void wait_a_little(void) { nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL); }
+
+static void compare_all_threads(const blame *b)
 {
     size_t now = 0;
-    if (!b->s->threads) return;
-    for (int i = 0; i < THREAD_WAITS && (now = threads()) > b->s->threads; i++)
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    if (now > b->s->threads)
-        say(b, "left %zu thread%s running; join them before the call ends, or use host->parallel_for()",
-            now - b->s->threads, now - b->s->threads == 1 ? "" : "s");
+    for (int i = 0; i < THREAD_WAITS && (now = count_all()) > b->s->threads; i++) wait_a_little();
+    if (now > b->s->threads) say_threads(b, now - b->s->threads);
+}
+
+/* No other call is looked at. */
+static void compare_threads(blame b)
+{
+    char owner[PLACE_MAX] = "";
+    pthread_mutex_lock(&before.lock);
+    int more = 0;
+    size_t left = new_threads(owner, &more);
+    for (int i = 0; i < THREAD_WAITS && (left || more) && left < FEW_THREADS; i++)
+        wait_a_little(), left = new_threads(owner, &more);
+    pthread_mutex_unlock(&before.lock);
+    if (!left) return;
+    if (b.s->lent || strcmp(owner, b.plugin) != 0) b.owner = owner;
+    say_threads(&b, left);
+}
+
+static void put_back(const blame *b)
+{
+    compare_descriptors(b);
+    compare_streams(b);
+    compare_limits(b);
+    compare_timers(b);
+    compare_signals(b);
+    compare_folder(b);
+    compare_numbers(b);
+    compare_environment(b);
+    compare_output(b);
 }
 
 static void compare(blame b, const process_state *s)
 {
     process_state was = *s;
     if (atomic_fetch_sub(s->lent ? &hosts : &running, 1) != 1) was.alone = 0;
-    if (s->lent && (s->beside || atomic_load(&begun) != s->begun)) return; /* those look for themselves */
+    const int last = atomic_fetch_sub(&looked_at, 1) == 1;
+    const int others = s->lent && (s->beside || atomic_load(&begun) != s->begun); /* which look for themselves */
     b.s = &was;
-    compare_descriptors(&b);
-    compare_streams(&b);
-    compare_limits(&b);
-    compare_timers(&b);
-    compare_signals(&b);
-    compare_folder(&b);
-    compare_numbers(&b);
-    compare_environment(&b);
-    compare_output(&b);
-    compare_threads(&b);
+    if (!others) put_back(&b);
+    if (s->threads)
+        compare_all_threads(&b);
+    else if (last && !b.found)
+        compare_threads(b);
 }
 
 void process_state_compare(const process_state *s, const char *node, const char *type, const char *plugin)

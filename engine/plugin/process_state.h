@@ -31,7 +31,7 @@ typedef struct {
     digest rights;       /* user, groups, capabilities, filters of system calls */
     locale_t own_locale; /* of the thread */
     char locale[256];
-    size_t threads;
+    size_t threads; /* 0: not counted */
     digest environment;
 } process_state;
 
@@ -49,7 +49,8 @@ void process_state_keep_output(void);
 /* Prints what is left of that, before the process ends. */
 void process_state_last_output(void);
 
-/* count_threads: also those that it leaves behind, which takes that no other node runs. */
+/* Threads that it leaves behind are those that begin in a plugin's code, looked for when no other such call runs any
+ * more. count_threads: any that are more than before, which takes that no other node runs. */
 void process_state_take(process_state *s, const char *plugin, int count_threads);
 /* What the call has changed: each is put back, and said in a warning. */
 void process_state_compare(const process_state *s, const char *node, const char *type, const char *plugin);

@@ -5,6 +5,9 @@
 #include "graph/custom_call.h"
 #include "param/param_rows.h"
 #include "plugin/abilities.h"
+#include "plugin/crash_report.h"
+#include "plugin/process_state.h"
+#include "plugin/supervised.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -346,13 +349,31 @@ const kiln_model_family *family_at(const char *kind, size_t i)
     return NULL;
 }
 
+/* Of a plugin that is looked at; a node that runs is blamed itself. */
+int family_enter(const kiln_model_family *f, const char *function)
+{
+    char name[PLACE_MAX];
+    size_t k = 0;
+    while (k < table.n && table.row[k].row != f) k++;
+    if (k == table.n || !process_state_is_watched(table.row[k].owner) || crash_report_inside()) return 0;
+    snprintf(name, sizeof name, "plugin %.90s: model family '%.60s'", table.row[k].owner, f->name);
+    return supervised_enter(name, "", table.row[k].owner, function);
+}
+
+static int score_of(const kiln_model_family *f, const kiln_weights *set)
+{
+    int call = family_enter(f, "detect"), score = f->detect(&weights_api, set);
+    supervised_leave(call);
+    return score;
+}
+
 const kiln_model_family *family_detect(const char *kind, const kiln_weights *set)
 {
     const kiln_model_family *best = NULL;
     int most = 0;
     for (size_t i = 0; i < table.n; i++) {
         const kiln_model_family *f = table.row[i].row;
-        int score = is_family(&table.row[i], kind) ? f->detect(&weights_api, set) : 0;
+        int score = is_family(&table.row[i], kind) ? score_of(f, set) : 0;
         if (score > most) most = score, best = f;
     }
     return best;

@@ -338,7 +338,7 @@ static int find_end(struct dl_phdr_info *info, size_t size, void *arg)
 void supervised_plugin_add(void *so, const char *path, const char *id)
 {
     struct link_map *map = NULL;
-    if (!supervision || dlinfo(so, RTLD_DI_LINKMAP, &map) != 0 || !map) return;
+    if (dlinfo(so, RTLD_DI_LINKMAP, &map) != 0 || !map) return;
     int at = 0;
     while (at < n_plugin && plugins[at].base != map->l_addr) at++;
     if (at == PLUGINS_MAX) return;

@@ -170,7 +170,7 @@ const supervised_note *supervised_next(const supervised_note *n);
 /* Why this call is not made: its node ended a process of this run. NULL: it is made. Counts as reported. */
 const char *supervised_refusal(const char *node, const char *type, const char *plugin, const char *function);
 
-/* ---- plugins, for the place of a crash ---- */
+/* ---- plugins, for the place of a crash and the owner of a thread; also where nobody watches ---- */
 
 /* A loaded plugin; `so` as dlopen gave it. id NULL: not known yet. Before there are threads. */
 void supervised_plugin_add(void *so, const char *path, const char *id);

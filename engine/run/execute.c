@@ -199,6 +199,15 @@ static device_traffic traffic_since(const machine *m, device_traffic before)
         .in = all.in - before.in, .out = all.out - before.out, .copies = all.copies - before.copies};
 }
 
+/* The node's own check, of parameters that were not all known before. */
+static kiln_status check_known(const pending_call *c, error *e)
+{
+    const graph_node *g = batch_node(c->x->batch, c->node);
+    const ctx_checking how = {.params = c->params, .wanted = g->used, .thorough = 1, .env = &c->x->env};
+    if (!g->open || !g->type->check) return KILN_OK;
+    return ctx_check(g->doc->name, c->x->batch->info[c->node]->plugin->id, g->type, &how, e);
+}
+
 /* Device nodes run one at a time, so that what the runtime did meanwhile was this node's. */
 static kiln_status compute(void *arg, kiln_value **out, error *e)
 {
@@ -210,6 +219,7 @@ static kiln_status compute(void *arg, kiln_value **out, error *e)
     uint64_t flops = runtime_usage_get(m->runtime).flops;
     device_traffic before = alone ? machine_traffic(m) : (device_traffic){0};
     double start = clock_seconds();
+    TRY(check_known(c, e));
     TRY(node_files_begin(x->batch, c->node, c->in, e));
     kiln_status status = node_call(x->batch, &x->env, c->node, c->params, c->in, out, e);
     status = node_files_end(x->batch, c->node, status, out, e);
@@ -291,8 +301,8 @@ kiln_status execute_check_name(execution *x, error *e)
     x->env = environment(x, &output);
     for (size_t i = 0; x->setting->file && i < x->batch->merged.all.n; i++) {
         const graph_node *g = batch_node(x->batch, i);
-        const ctx_checking how = {.params = g->params, .wanted = g->used, .env = &x->env};
-        if (is_output(g)) TRY(ctx_check(g->doc->name, x->batch->info[i]->plugin->id, g->type, &how, e));
+        const ctx_checking how = {.params = g->known, .wanted = g->used, .env = &x->env};
+        if (is_output(g) && !g->open) TRY(ctx_check(g->doc->name, x->batch->info[i]->plugin->id, g->type, &how, e));
     }
     return KILN_OK;
 }

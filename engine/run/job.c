@@ -98,7 +98,16 @@ static void check_files(reading *r, const graph_node *g)
     for (size_t k = 0; k < g->n_named; k++) check_weights(r, g, g->named[k].path);
 }
 
-/* What the nodes themselves find wrong with their parameters. */
+/* NULL: not all are known. */
+static const void *known_params(const graph_node *g)
+{
+    int wired = 0;
+    for (uint32_t i = 0; i < g->type->n_param; i++) wired |= g->param_in[i].node != SOURCE_NONE;
+    return !wired ? g->params : g->open ? NULL : g->known;
+}
+
+/* What the nodes themselves find wrong with their parameters. Those that only a run will know are asked about then
+ * (execute.c): a default that stands for a wire says nothing. */
 static void check_nodes(const job *j, reading *r)
 {
     for (size_t i = 0; i < r->w.n; i++) {
@@ -107,8 +116,9 @@ static void check_nodes(const job *j, reading *r)
         if (g->type && j->thorough) check_files(r, g);
         if (r->doc.n_fault > faults) continue;
         error why = {0};
-        const ctx_checking how = {.params = g->params, .wanted = g->used, .thorough = j->thorough};
-        if (!g->type || !g->type->check) continue;
+        const void *params = g->type && g->type->check ? known_params(g) : NULL;
+        if (!params) continue;
+        const ctx_checking how = {.params = params, .wanted = g->used, .thorough = j->thorough};
         if (ctx_check(g->doc->name, r->info[i]->plugin->id, g->type, &how, &why) != KILN_OK)
             document_fault(&r->doc, g->doc->at, NULL, "%s", why.message);
     }

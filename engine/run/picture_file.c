@@ -66,12 +66,13 @@ static kiln_status read_png(const source_file *s, rgb_picture *out, error *e)
 
 static kiln_status read_jpeg(const source_file *s, rgb_picture *out, error *e)
 {
-    int w, h, sampling, space;
+    int w = 0, h = 0, sampling, space; /* tables without a picture are no error, and set none of these */
     tjhandle j = tjInitDecompress();
     if (!j) return error_set(e, KILN_ERR_NOMEM, "out of memory");
     kiln_status status = KILN_OK;
     if (tjDecompressHeader3(j, s->data, s->size, &w, &h, &sampling, &space) != 0)
         status = damaged("JPEG", tjGetErrorStr2(j), e);
+    if (status == KILN_OK && (w < 1 || h < 1)) status = damaged("JPEG", "it has no picture", e);
     if (status == KILN_OK) status = take_pixels(out, (size_t)w, (size_t)h, s->with_pixels, e);
     if (status == KILN_OK && s->with_pixels && tjDecompress2(j, s->data, s->size, out->rgb, w, 0, h, TJPF_RGB, 0) != 0)
         status = damaged("JPEG", tjGetErrorStr2(j), e);

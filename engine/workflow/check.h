@@ -57,6 +57,8 @@ typedef struct {
     const kiln_node *type;
     digest plugin;
     void *params;       /* the node's struct, filled with literals and defaults */
+    void *known;        /* the same, what is wired to a constant filled in; NULL: what has been found ended before */
+    int open;           /* only a run will know some parameter, which has its default in `known` */
     port_sources *in;   /* [type->n_in]                                          */
     source *param_in;   /* [type->n_param]: wired parameters                      */
     const char **file;  /* [type->n_param]: resolved path of FILE parameters      */

@@ -52,10 +52,8 @@ void named_files_find(checker *k, graph_node *g)
 {
     finding f = {.k = k, .g = g};
     kiln_file_names to = {.size = sizeof to, .self = &f, .add = add};
-    int32_t open;
-    if (!g->type || !g->type->names_files) return;
-    void *params = wiring_params(k, g, 0, &open);
-    if (params) g->type->names_files(params, &to);
+    if (!g->type || !g->type->names_files || !g->known) return;
+    g->type->names_files(g->known, &to);
     if (f.n && !k->doc->failed) {
         named_file *kept = arena_alloc(&k->doc->memory, f.n * sizeof *kept);
         if (kept) g->named = memcpy(kept, f.file, f.n * sizeof *kept), g->n_named = f.n;

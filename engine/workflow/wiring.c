@@ -135,19 +135,23 @@ void *wiring_params(checker *k, graph_node *g, uint32_t skip, int32_t *open)
     return params;
 }
 
+static void settle_params(checker *k, graph_node *g)
+{
+    int32_t open;
+    g->known = wiring_params(k, g, 0, &open);
+    g->open = open != SOURCE_NONE;
+}
+
 /* ---- lazy inputs ---- */
 
 /* Takes the wires away that the node says it does not want, where its parameters alone decide that. */
 static void settle_lazy(checker *k, graph_node *g)
 {
     const kiln_node *t = g->type;
-    int32_t open;
     uint64_t wanted;
     error why = {0};
-    if (!t->wants || !k->catalog->wants) return;
-    void *params = wiring_params(k, g, 0, &open);
-    if (!params || open != SOURCE_NONE) return;
-    if (k->catalog->wants(k->catalog->self, g->doc->name, t, params, &wanted, &why) != KILN_OK) {
+    if (!t->wants || !k->catalog->wants || !g->known || g->open) return;
+    if (k->catalog->wants(k->catalog->self, g->doc->name, t, g->known, &wanted, &why) != KILN_OK) {
         document_fault(k->doc, g->doc->at, NULL, "%s", why.message);
         return;
     }
@@ -190,6 +194,7 @@ void wiring_check(checker *k)
         if (w->node[i].type && !w->node[i].made) wiring_types(k, &w->node[i]);
     if (k->doc->n_fault) return;
     for (size_t i = 0; i < w->n && !k->doc->failed; i++) {
+        settle_params(k, &w->node[w->order[i]]);
         settle_lazy(k, &w->node[w->order[i]]);
         find_lists(k, &w->node[w->order[i]]);
         named_files_find(k, &w->node[w->order[i]]);

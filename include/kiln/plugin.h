@@ -383,9 +383,11 @@ typedef struct {
     uint32_t n_param, param_stride;
     size_t params_size;
     kiln_status (*run)(const kiln_call *); /* [run] */
-    /* Optional [run]: says before anything runs what is wrong with the parameters (c->in and
-     * c->out are NULL); cheap, opens no file's body, and with c->estimate no file at all: a run may follow, which
-     * would say it. Before expand(), where there is one. */
+    /* Optional [run]: says what is wrong with the parameters (c->in and c->out are NULL); cheap, opens no file's body,
+     * and with c->estimate no file at all: a run may follow, which would say it. Before anything runs, where all
+     * parameters are known then: written, defaults, or wired to a KILN_NODE_CONSTANT. Otherwise right before run(), for
+     * each item of a list, with the values that have come. So run() never meets what check() refuses. Before
+     * expand(), where there is one; there what is KILN_PARAM_PASSED and wired has its default. */
     kiln_status (*check)(const kiln_call *);
     kiln_status (*create)(const kiln_host *, void **instance); /* [any] optional, per workflow node */
     void (*destroy)(void *instance);                           /* [any] */

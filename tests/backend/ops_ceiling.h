@@ -11,13 +11,14 @@
  * half. Loads and stores are none; a number of bf16 that is read is two others, one that is stored one and a half. */
 typedef struct {
     double multiplications, others, quotients;
+    double counters; /* that are raised in memory, one a number: a processor finishes one store a cycle */
 } vector_work;
 
 /* Processor time of the calling thread: a row of several threads is to be compared with as many that do this together,
  * since processors may share what executes vectors.
  *
  * Of as many multiply-adds and additions, on registers, none of which waits for another, as the work on
- * n numbers has multiplications and others; of quotients, if those take longer. 0: no vectors of 16. */
+ * n numbers has multiplications and others; of quotients or counters, if those take longer. 0: no vectors of 16. */
 double ceiling_time(const vector_work *w, double n);
 
 /* The same of reading `pieces` pieces (4 at most) of `piece` bytes at random places of `room` bytes for each of n

@@ -301,7 +301,7 @@ static void test_waves_are_those_of_doubles(void)
         for (size_t k = 0; k < sizeof by / sizeof by[0]; k++)
             for (int cosine = 0; cosine < 2; cosine++) {
                 const float *got = made[cosine];
-                tables[t]->waves(made[0], made[1], x, by[k], COUNT);
+                tables[t]->waves(made[0], made[1], KILN_F32, x, by[k], COUNT);
                 for (int i = 0; i < COUNT; i++) {
                     double angle = (double)(x[i] * by[k]), want = cosine ? cos(angle) : sin(angle);
                     if (isnan(want) ? isnan(got[i]) : fabs((double)got[i] - want) <= 6.1e-8 * fabs(want)) continue;

@@ -104,6 +104,11 @@ static void add_shapes(recorder *c)
     put_add(c, picture(c), tokens(c, "t", 4, 4));
 }
 static void add_ids(recorder *c) { put_add(c, picture(c), record_input(c->r, "ids", KILN_I32, 1, DIMS(8))); }
+static void embed_ids(recorder *c)
+{
+    put2(c, OP_EMBEDDING, (op_attr){0}, record_constant(c->r, KILN_I32, (int32_t[8]){0}, 2, DIMS(4, 2)),
+         record_input(c->r, "ids", KILN_I32, 1, DIMS(3)));
+}
 static void geglu_odd(recorder *c) { put1(c, OP_GEGLU, (op_attr){0}, tokens(c, "x", 3, 7)); }
 static void upsample_zero(recorder *c) { put1(c, OP_UPSAMPLE, (op_attr){.upsample = {0, 4}}, picture(c)); }
 static void upsample_huge(recorder *c) { put1(c, OP_UPSAMPLE, (op_attr){.upsample = {1 << 30, 1 << 30}}, picture(c)); }
@@ -193,6 +198,7 @@ static const struct {
     {"norm_eps", norm_eps, "eps", "layer_norm"},
     {"add_shapes", add_shapes, "at unet/down.0: add:", "[2,6,4,8] and [2,4,4]"},
     {"add_ids", add_ids, "must not be i32", ""},
+    {"embed_ids", embed_ids, "embedding: operand 0 must not be i32", ""},
     {"geglu_odd", geglu_odd, "[2,3,7]", ""},
     {"upsample_zero", upsample_zero, "size of 1 or more", ""},
     {"upsample_huge", upsample_huge, "too large", ""},

@@ -4,6 +4,7 @@
  *     judge --list FILE [--at-least N]                                  lines of PICTURE<tab>PROMPT
  *     judge --features PICTURE.png                                      the numbers behind the shapes
  *     judge --difference A.png B.png                                    mean difference of their numbers, of 255
+ *     judge --rms A.png B.png                                           root of the mean square of the same
  *     judge --colour-error FILE                                         the same lines: colours against the named ones
  *     judge --overlap A.png B.png                                       intersection over union of what is no ground
  *     judge --line-overlap A.png B.png                                  the same of white lines, widened by a pixel
@@ -16,6 +17,7 @@
 #include "wish.h"
 
 #include <errno.h>
+#include <math.h>
 #include <png.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -177,6 +179,17 @@ static double difference(const struct picture picture[2])
     return sum / (double)n;
 }
 
+static double rms_difference(const struct picture picture[2])
+{
+    double sum = 0;
+    size_t n = (size_t)picture[0].width * (size_t)picture[0].height * 3;
+    for (size_t i = 0; i < n; i++) {
+        double off = picture[0].rgb[i] - picture[1].rgb[i];
+        sum += off * off;
+    }
+    return sqrt(sum / (double)n);
+}
+
 /* 1: a pixel at most one away is white: its green is above the middle. */
 static int is_near_white(const struct picture *p, int x, int y)
 {
@@ -238,6 +251,8 @@ int main(int argc, char **argv)
 {
     if (argc == 4 && strcmp(argv[1], "--difference") == 0)
         return (int)compare((const char *const[2]){argv[2], argv[3]}, difference);
+    if (argc == 4 && strcmp(argv[1], "--rms") == 0)
+        return (int)compare((const char *const[2]){argv[2], argv[3]}, rms_difference);
     if (argc == 4 && strcmp(argv[1], "--overlap") == 0)
         return (int)compare((const char *const[2]){argv[2], argv[3]}, thing_overlap);
     if (argc == 4 && strcmp(argv[1], "--line-overlap") == 0)
@@ -254,8 +269,9 @@ int main(int argc, char **argv)
         return judge_list(argv[2], at_least);
     }
     if (argc == 3 && argv[1][0] != '-') return (int)judge(argv[1], argv[2], 0);
-    fprintf(stderr, "usage: judge PICTURE.png \"PROMPT\" | judge --list FILE [--at-least N] | judge --features "
-                    "PICTURE.png | judge --difference A.png B.png | judge --overlap A.png B.png | judge --line-overlap "
-                    "A.png B.png | judge --colour-error FILE\n");
+    fprintf(stderr,
+            "usage: judge PICTURE.png \"PROMPT\" | judge --list FILE [--at-least N] | judge --features "
+            "PICTURE.png | judge --difference A.png B.png | judge --rms A.png B.png | judge --overlap A.png B.png | "
+            "judge --line-overlap A.png B.png | judge --colour-error FILE\n");
     return UNUSABLE;
 }

@@ -123,13 +123,14 @@ for json in "" --json; do
     workflow EndingInCheck none >w.yaml; "$kiln" check w.yaml --plugins plugins $json >paths.txt 2>run.txt && [ -s paths.txt ]; verdict "kiln_check_passes$json" $?
 done
 # `kiln inspect` asks the families of plugins.
-for way in 0 7 8; do
+for way in 0 7 8 9; do
     mkdir -p "family$way" && gcc -std=c11 -D_GNU_SOURCE -DBAD=$way -O1 -w -fPIC -shared -I"$KILN_ROOT/include" "$KILN_ROOT/tests/plugin/hostile/bad_family.c" -o "family$way/family.so" || exit 2
 done
 inspect() { "$kiln" inspect "$KILN_ROOT/workflows/models/shapes-sd1" --plugins "$@" >paths.txt 2>run.txt; code=$?; }
 inspect family0; [ $code -eq 0 ] && grep -q 'family sd-unet' paths.txt; verdict inspect_asks_a_family $?
-inspect family7; [ $code -eq 1 ] && grep -q 'ended the process with status 0, past every handler (_exit()); a plugin must never exit' run.txt && [ ! -s paths.txt ]; verdict inspect_exit $?
-[ $ours -eq 0 ] || { inspect family8; [ $code -eq 1 ] && grep -q 'kiln: error: plugin org.example.bad-family: outside of its nodes: crashed with SIGABRT, at family.so+0x' run.txt && [ ! -s paths.txt ]; verdict inspect_abort $?; }
+inspect family7; [ $code -eq 1 ] && grep -q "kiln: error: plugin org.example.bad-family: model family 'bad' ended the process with status 0 in its detect(), past every handler (_exit()); a plugin must never exit" run.txt && [ ! -s paths.txt ]; verdict inspect_exit $?
+inspect family9; [ $code -eq 1 ] && grep -q "kiln: error: plugin org.example.bad-family: model family 'bad' ended the process with status 0 in its open(), past every handler" run.txt && [ ! -s paths.txt ]; verdict inspect_exit_in_open $?
+[ $ours -eq 0 ] || { inspect family8; [ $code -eq 1 ] && grep -q 'kiln: error: plugin org.example.bad-family: model family .bad. crashed with SIGABRT in its detect(), at family.so+0x' run.txt && [ ! -s paths.txt ]; verdict inspect_abort $?; }
 inspect family7 --tensors; [ $code -eq 0 ] && grep -q '662 tensors' paths.txt; verdict inspect_tensors_asks_nobody $?
 cat "$KILN_ROOT/workflows/models/shapes-sd1/vae/diffusion_pytorch_model.safetensors" | "$kiln" inspect - --plugins family0 >paths.txt 2>run.txt; grep -q '^autoencoder: sd1-vae' paths.txt; verdict inspect_reads_a_pipe $?
 

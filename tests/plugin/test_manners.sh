@@ -77,8 +77,15 @@ for habit in store claims; do
     grep -q "warning: node 'it' (Manners) of plugin org.example.manners closed descriptors that it had not opened; close only your own" run.txt; verdict "${habit}_of_a_trusted_plugin" $?
 done
 rm -rf out; "$kiln" run w.yaml --plugins plugins --out out --cache "$work/store" >paths.txt 2>run.txt && ! grep -q warning run.txt; verdict the_cache_is_well $?
-named thread 'left 1 thread running; join them before the call ends' --validate
+left='left 1 thread running; join them before the call ends, or use host->parallel_for()'
+named thread "$left" --validate
+named thread "$left"
+named spins "$left"
+run --set it.habit=joins; [ $code -eq 0 ] && ! grep -q warning run.txt; verdict a_thread_that_is_waited_for $?
+# With several nodes at once it is looked for when none of them runs any more.
+run --set it.habit=thread --jobs 4; [ $code -eq 0 ] && [ "$(grep -c "warning: node 'it' (Manners).* $left" run.txt)" -eq 1 ]; verdict thread_among_several_jobs $?
 run --set it.habit=late; [ $code -eq 0 ] && grep -q "node 'it' (Manners) of plugin org.example.manners used its kiln_ctx after the call had ended" run.txt; verdict late $?
+run --set it.habit=late_value; [ $code -eq 0 ] && [ "$(grep -c "node 'it' (Manners) of plugin org.example.manners used its kiln_ctx after the call had ended" run.txt)" -eq 1 ]; verdict late_value $?
 faulted view 'plugin org.example.manners: view() was given a kiln_tensor that says it is 0 bytes; set .size = sizeof first'
 if [ $ours -eq 1 ]; then
     faulted before 'plugin org.example.manners: wrote outside of a tensor or of its working memory' --validate
@@ -100,10 +107,52 @@ lent none && ! grep -q warning run.txt; verdict a_sampler_with_good_manners $?
 none=$drawn
 "$kiln" check-plugin plugins/manners.so --json 2>/dev/null >paths.txt; ! grep '"process"' paths.txt | grep -q manners_lent; verdict check_plugin_finds_none $?
 for row in 'umask|changed the umask from 022 to 000' 'chdir|changed the working folder' 'mask|changed the signal mask' 'handler|changed what SIGINT does' 'write|wrote to standard output' \
-    'setenv|changed the environment (MANNERS_NEW)' 'close|closed or replaced standard output'; do
+    'setenv|changed the environment (MANNERS_NEW)' 'close|closed or replaced standard output' "thread|left [1-9][0-9]* threads\\? running; join them before the call ends"; do
     lent "${row%%|*}" && [ "$drawn" = "$none" ] && [ "$(grep -c "warning: node 'sampler' (KSampler).* with code of plugin org.example.manners ${row#*|}" run.txt)" -eq 1 ] && [ "$(grep -c warning run.txt)" -eq 1 ]; verdict "a_sampler_${row%%|*}" $?
     MANNERS_SAMPLER=${row%%|*} "$kiln" check-plugin plugins/manners.so >paths.txt 2>run.txt
     sed -n '/^sampler manners_lent/,/^[a-z]/p' paths.txt | grep -q "FAIL process .*it ${row#*|}"; verdict "check_plugin_finds_${row%%|*}" $?
+done
+
+# A family's, in the node that loads; an op's; those that C++'s library has begun, whose first code is its own. OpenMP keeps threads for the next call, as it may.
+mkdir family op cxx omp
+gcc -std=c11 -D_GNU_SOURCE -DBAD=10 -O1 -w -fPIC -shared -I"$KILN_ROOT/include" "$KILN_ROOT/tests/plugin/hostile/bad_family.c" -o family/family.so -lpthread || exit 2
+"$kiln" run "$KILN_ROOT/workflows/txt2img.yaml" --plugins family --models "$KILN_ROOT/workflows/models" --set steps=1 --no-cache --jobs 1 --out lent >paths.txt 2>run.txt &&
+    [ "$(grep -c "warning: node '[a-z]*' ([A-Za-z]*) with code of plugin org.example.bad-family left 1 thread running" run.txt)" -eq 1 ]; verdict a_family_that_leaves_a_thread $?
+sed 's/^\( *\)float decay = ((const decay_attributes \*)c->attributes)->decay;/&\n\1static int once; pthread_t t; if (!once++) pthread_create(\&t, NULL, stays, NULL);/; 0,/#include "kiln/s//#include <pthread.h>\n#include <unistd.h>\nstatic void *stays(void *arg) { return pause(), arg; }\n&/' \
+    "$KILN_ROOT/plugins/examples/trails.c" >op.c && gcc -std=c11 -D_GNU_SOURCE -O1 -w -fPIC -shared -I"$KILN_ROOT/include" op.c -o op/op.so -lm -lpthread || exit 2
+"$kiln" run "$KILN_ROOT/plugins/examples/trails.yaml" --plugins op --no-cache --out lent >paths.txt 2>run.txt && grep -q "warning: node 'trails' (ExampleTrails) of plugin org.example.trails left 1 thread running" run.txt; verdict an_op_that_leaves_a_thread $?
+cat >threads.cpp <<'C'
+#include "kiln/kiln.hpp"
+#include <thread>
+#include <unistd.h>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+struct none {};
+const auto node = kiln::node<none>("Manners", "Threads", "test", "Begins threads.")
+                      .in("image", "IMAGE", "A picture.")
+                      .out("IMAGE", "IMAGE", "The same.")
+                      .run([](kiln::call &c, const none &) {
+                          auto from = c.tensor<const float>(0);
+                          auto to = c.new_tensor<float>(0, from.shape());
+                          for (size_t i = 0; i < from.size(); i++) to[i] = from[i];
+#ifdef _OPENMP
+                          static volatile int n;
+#pragma omp parallel num_threads(3)
+                          n = omp_get_thread_num();
+#else
+                          for (unsigned i = 0; i < 2; i++) std::thread([i] { usleep(900000 + i); }).detach();
+#endif
+                      });
+KILN_CPP_PLUGIN("org.example.threads", "1.0.0", "MIT", node)
+C
+sed 's/, habit: none//; s/class_type: Waits, inputs: {/class_type: RepeatImageBatch, inputs: {amount: 1, /' w.yaml >threads.yaml
+for way in cxx omp; do
+    # shellcheck disable=SC2046
+    g++ -std=c++17 -O1 -w -fPIC -shared $([ $way = omp ] && echo -fopenmp) -I"$KILN_ROOT/include" threads.cpp -o $way/threads.so || exit 2
+    "$kiln" run threads.yaml --plugins $way --no-cache --out lent >paths.txt 2>run.txt; code=$?
+    said=$(grep -c "warning: node 'it' (Manners) of plugin org.example.threads left 2 threads running" run.txt)
+    [ $code -eq 0 ] && [ "$(grep -c warning run.txt)" -eq "$said" ] && [ "$said" -eq "$([ $way = cxx ] && echo 1 || echo 0)" ]; verdict "threads_of_$way" $?
 done
 
 # ---- a probe that crashes is remembered until the file changes

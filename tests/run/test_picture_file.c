@@ -157,6 +157,10 @@ static void test_damaged(void)
         mem_free(data);
     }
     CHECK(picture_file_read(in_folder("nobody.png"), white, 1, &back, &e) != KILN_OK && e.message[0]);
+    error none = {0}; /* a JPEG may have tables alone */
+    REQUIRE(file_write_whole(in_folder("d.jpg"), "\xff\xd8\xff\xd9", 4, &e) == KILN_OK);
+    CHECK(picture_file_read(in_folder("d.jpg"), white, 1, &back, &none) == KILN_ERR_INVALID && !back.rgb);
+    CHECK_MSG(strstr(none.message, "it has no picture") != NULL, "%s", none.message);
 }
 
 /* A header that says 20,303 pixels a side. */

@@ -216,8 +216,8 @@ static void only_numbers(json_t *inputs)
     json_object_foreach(inputs, key, value)
     {
         const char *text = json_string_value(value);
-        if (text && str_to_double(text, strlen(text), &v)) json_object_set_new(inputs, key, json_real(v));
-        if (json_is_integer(value)) json_object_set_new(inputs, key, json_real((double)json_integer_value(value)));
+        if (text ? !str_to_double(text, strlen(text), &v) : !json_is_integer(value)) continue;
+        json_object_set_new(inputs, key, json_real(text ? v : (double)json_integer_value(value))); /* frees value */
     }
 }
 

@@ -90,13 +90,15 @@ static kiln_status timestep_tile(void *arg, size_t index, unsigned slot, error *
     int64_t last = min64(j->rows, ((int64_t)index + 1) * j->per_tile);
     const float *frequency = j->a->scratch;
     float *row = (float *)j->a->scratch + half + (int64_t)slot * dim;
+    int own = out->dtype == KILN_F32 || out->dtype == KILN_BF16;
+    uint32_t type = own ? out->dtype : (uint32_t)KILN_F32;
+    size_t cosine = cosines_first ? 0 : (size_t)half * size_of(type), sine = (size_t)half * size_of(type) - cosine;
     (void)e;
     for (int64_t n = (int64_t)index * j->per_tile; n < last; n++) {
-        float time = ((const float *)j->a->in[0])[n];
-        if (dim % 2) row[dim - 1] = 0;
-        j->c->k->waves(cosines_first ? row + half : row, cosines_first ? row : row + half, frequency, time,
-                       (size_t)half);
-        j->c->k->store((char *)j->a->out + (size_t)(n * out->ld) * size_of(out->dtype), out->dtype, row, (size_t)dim);
+        char *to = (char *)j->a->out + (size_t)(n * out->ld) * size_of(out->dtype), *made = own ? to : (char *)row;
+        if (dim % 2) memset(made + 2 * (size_t)half * size_of(type), 0, size_of(type));
+        j->c->k->waves(made + sine, made + cosine, type, frequency, ((const float *)j->a->in[0])[n], (size_t)half);
+        if (!own) j->c->k->store(to, out->dtype, row, (size_t)dim);
     }
     return KILN_OK;
 }

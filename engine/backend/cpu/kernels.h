@@ -103,6 +103,7 @@ typedef struct cpu_kernels {
     /* Of 16 rows of bf16, ld apart: the places of the 8 greatest of each, [16][8], greatest first, in the order of
      * order_keys(); columns from 8 to 65535. */
     void (*top_eight)(uint16_t *place, const uint16_t *x, size_t ld, size_t columns, uint32_t flip);
+    void (*top_eight_wide)(uint16_t *place, const float *x, size_t ld, size_t columns, uint32_t flip); /* of f32 */
     /* Winograd F(4x4,3x3).
      * input: 6x6 pixels of n channels, a multiple of 16, f32 or bf16 -> 36 points of n, ldv apart; what lies `ahead`
      * bytes behind the pixels is fetched.
@@ -122,8 +123,8 @@ typedef struct cpu_kernels {
     void (*rope_pairs)(float *x, const float *cosine, const float *sine, size_t n);
     /* All of a row: the sum, or what else SUM, L2 (squares), MAX, MIN, PROD of kiln_reduce do. NaN stays. */
     float (*fold_row)(uint32_t kind, const float *x, size_t n);
-    size_t (*find)(const float *x, float v, size_t n);                        /* the first that is v or NaN; n: none */
-    void (*shift_row)(float *to, const float *x, float a, float b, size_t n); /* to = (x - a) - b */
+    size_t (*find)(const float *x, float v, size_t n); /* the first that is v or NaN; n: none */
+    void (*shift_row)(float *to, const float *x, float a, float b, size_t n, int past); /* to = (x - a) - b */
     /* sum() and squares() of up to 4 rows, `ld` apart; layer_row: x = (x - mean) (factor gain) + bias, or NULL */
     void (*sum_rows)(float *to, const float *x, size_t ld, size_t rows, size_t n);
     void (*squares_rows)(float *to, const float *mean, const float *x, size_t ld, size_t rows, size_t n);
@@ -221,8 +222,8 @@ typedef struct cpu_kernels {
     /* The sum of x[r] w[r], row after row, plus bias or NULL; x and the result are stored in `type`. */
     void (*depthwise_row)(void *to, uint32_t type, const void *const *x, const float *const *w, size_t rows,
                           const float *bias, size_t n, int past);
-    /* The sines and cosines of the floats `by` x, as those of doubles */
-    void (*waves)(float *sines, float *cosines, const float *x, float by, size_t n);
+    /* The sines and cosines of the floats `by` x, as those of doubles, as f32 or bf16 */
+    void (*waves)(void *sines, void *cosines, uint32_t type, const float *x, float by, size_t n);
     /* n numbers of kiln_random from number `first` on: those of philox_4x32.h */
     void (*random_row)(uint32_t kind, float *to, uint64_t seed, uint64_t offset, uint64_t first, size_t n);
 

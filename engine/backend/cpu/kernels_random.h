@@ -4,7 +4,6 @@
  */
 typedef double vd __attribute__((vector_size(LANES * 4)));
 typedef int64_t vl __attribute__((vector_size(LANES * 4)));
-typedef uint64_t vw __attribute__((vector_size(LANES * 4)));
 typedef int32_t vi_half __attribute__((vector_size(LANES * 2)));
 typedef float vf_half __attribute__((vector_size(LANES * 2)));
 enum { HALVES = LANES / 2 };
@@ -191,14 +190,16 @@ INLINE void random_sets(vf to[VECTORS], const uint32_t kind, uint64_t offset, ui
         make_normal(to, u, x1);
         return;
     }
-    UNROLL for (int v = 0; v < VECTORS && kind == 0; v++) to[v] = pick(u[v] < splat(1), u[v], splat(0));
-    if (kind == 0) return;
+    if (kind == 0) {
+        UNROLL for (int v = 0; v < VECTORS; v++) to[v] = pick(u[v] < splat(1), u[v], splat(0));
+        return;
+    }
     minus_logs(to, u);
     UNROLL for (int v = 0; v < VECTORS; v++) to[v] = pick(u[v] >= splat(1 - 0x1p-24f), splat(0x1p-24f), to[v]);
     minus_logs(to, to);
 }
 
-/* ---- sines and cosines of doubles, within 1 ulp: fdlibm's coefficients ---- */
+/* ---- sines and cosines of doubles, to be rounded to float: within 2^-37 of their value ---- */
 
 INLINE vd dfma(vd a, vd b, vd c)
 {
@@ -210,60 +211,109 @@ INLINE vd dfma(vd a, vd b, vd c)
     return a * b + c;
 #endif
 }
-/* Of x up to 2^20, less a multiple of pi / 2 in three parts. */
-INLINE void wave_sets(vd sine[SETS], vd cosine[SETS], const vd x[SETS])
+/* x - n pi / 2, n up to 2^20 */
+INLINE vd less_quarters(vd x, vd n)
 {
-    const double sines[5] = {-2.50507602534068634195e-08, 2.75573137070700676789e-06, -1.98412698298579493134e-04,
-                             8.33333333332248946124e-03, -1.66666666666666324348e-01};
-    const double cosines[5] = {2.08757232129817482790e-09, -2.75573143513906633035e-07, 2.48015872894767294178e-05,
-                               -1.38888888888741095749e-03, 4.16666666666666019037e-02};
-    vd t[SETS], r[SETS], z[SETS], s[SETS], c[SETS];
-    EACH_SET(t[h] = dfma(x[h], dsplat(6.36619772367581382433e-01), dsplat(6755399441055744.0)); /* 1.5 * 2^52 */
-             vd n = t[h] - dsplat(6755399441055744.0); r[h] = dfma(n, dsplat(-1.57079632673412561417e+00), x[h]);
-             r[h] = dfma(n, dsplat(-6.07710050630396597660e-11), r[h]);
-             r[h] = dfma(n, dsplat(-2.02226624879595063154e-21), r[h]); z[h] = r[h] * r[h];
-             s[h] = dsplat(1.58969099521155010221e-10); c[h] = dsplat(-1.13596475577881948265e-11);)
-    UNROLL for (int k = 0; k < 5; k++)
-        EACH_SET(s[h] = dfma(s[h], z[h], dsplat(sines[k])); c[h] = dfma(c[h], z[h], dsplat(cosines[k]));)
-            EACH_SET(s[h] = dfma(s[h] * z[h], r[h], r[h]);
-                     c[h] = dfma(c[h] * z[h], z[h], dfma(z[h], dsplat(-0.5), dsplat(1))); vl quarter = (vl)t[h];
-                     lanes_true odd = odd_lanes(quarter); sine[h] = turned(choose(odd, c[h], s[h]), quarter);
-                     cosine[h] = turned(choose(odd, s[h], c[h]), quarter + 1);)
+#if LANES >= 8
+    x = dfma(n, dsplat(-1.57079632679489655800e+00), x);
+    return dfma(n, dsplat(-6.12323399573676603587e-17), x);
+#else /* products of 33 bits and 20 are exact */
+    x = dfma(n, dsplat(-1.57079632673412561417e+00), x);
+    x = dfma(n, dsplat(-6.07710050630396597660e-11), x);
+    return dfma(n, dsplat(-2.02226624879595063154e-21), x);
+#endif
+}
+/* By name, since a compiler converts halves of halves. */
+INLINE void widened_set(vd to[2], vf v)
+{
+#if LANES == 16
+    to[0] = (vd)_mm512_cvtps_pd(_mm512_castps512_ps256((__m512)v));
+    to[1] = (vd)_mm512_cvtps_pd(_mm256_castpd_ps(_mm512_extractf64x4_pd((__m512d)v, 1)));
+#else
+    to[0] = __builtin_convertvector(LOW_HALF(v), vd), to[1] = __builtin_convertvector(HIGH_HALF(v), vd);
+#endif
 }
 INLINE vf narrowed_set(const vd v[2])
 {
+#if LANES == 16
+    __m512d low = _mm512_castps_pd(_mm512_castps256_ps512(_mm512_cvtpd_ps((__m512d)v[0])));
+    return (vf)_mm512_insertf64x4(low, _mm256_castps_pd(_mm512_cvtpd_ps((__m512d)v[1])), 1);
+#else
     return JOIN_HALVES(__builtin_convertvector(v[0], vf_half), __builtin_convertvector(v[1], vf_half));
+#endif
 }
-/* The sines and cosines of the floats `by` x, two vectors together. */
-static void waves(float *sines, float *cosines, const float *x, float by, size_t n)
+
+enum { WAVES = 4, WAVE_SETS = 2 * WAVES, WAVE_NUMBERS = WAVES * LANES };
+#define EACH_WAVE(body)                                                                                                \
+    UNROLL for (int h = 0; h < WAVE_SETS; h++) { body }
+/* Of x up to 2^20. Polynomials are fits of least relative error for angles up to pi / 4. */
+INLINE void wave_sets(vd sine[WAVE_SETS], vd cosine[WAVE_SETS], const vd x[WAVE_SETS])
+{
+    const double sines[3] = {-1.9839311485723958659e-4, 8.3333293024182392743e-3, -1.6666666640776244577e-1};
+    const double cosines[3] = {2.4799459309194137477e-5, -1.3888883496856337208e-3, 4.1666666619453695001e-2};
+    vd t[WAVE_SETS], r[WAVE_SETS], z[WAVE_SETS], s[WAVE_SETS], c[WAVE_SETS];
+    EACH_WAVE(t[h] = dfma(x[h], dsplat(6.36619772367581382433e-01), dsplat(6755399441055744.0)); /* 1.5 * 2^52 */
+              r[h] = less_quarters(x[h], t[h] - dsplat(6755399441055744.0)); z[h] = r[h] * r[h];
+              s[h] = dsplat(2.7181141204755112894e-6); c[h] = dsplat(-2.7205684557029432219e-7);)
+    UNROLL for (int k = 0; k < 3; k++)
+        EACH_WAVE(s[h] = dfma(s[h], z[h], dsplat(sines[k])); c[h] = dfma(c[h], z[h], dsplat(cosines[k]));)
+            EACH_WAVE(s[h] = dfma(s[h] * z[h], r[h], r[h]);
+                      c[h] = dfma(c[h] * z[h], z[h], dfma(z[h], dsplat(-0.5), dsplat(1))); vl quarter = (vl)t[h];
+                      lanes_true odd = odd_lanes(quarter); sine[h] = turned(choose(odd, c[h], s[h]), quarter);
+                      cosine[h] = turned(choose(odd, s[h], c[h]), quarter + 1);)
+}
+/* WAVE_NUMBERS of them. */
+INLINE void wave_block(const uint32_t type, void *sines, void *cosines, const float *x, float by)
 {
     const vf limit = splat(0x1p20f);
-    for (size_t i = 0; i < n; i += VECTORS * LANES) {
-        const size_t left[VECTORS] = {n - i, n - i > LANES ? n - i - LANES : 0};
-        vf angle[VECTORS];
-        vd of[SETS], sine[SETS], cosine[SETS];
-        vi far = {0};
-        UNROLL for (size_t v = 0; v < VECTORS; v++)
-        {
-            angle[v] = get_any(x + i + v * LANES, left[v]) * splat(by);
-            far |= ~(vabs(angle[v]) < limit);
-            of[2 * v] = __builtin_convertvector(LOW_HALF(angle[v]), vd);
-            of[2 * v + 1] = __builtin_convertvector(HIGH_HALF(angle[v]), vd);
-        }
-        if (__builtin_expect(any_lane(far), 0)) {
-            for (size_t k = 0; k < VECTORS * LANES && i + k < n; k++) {
-                double own = (double)angle[k / LANES][k % LANES];
-                sines[i + k] = (float)sin(own), cosines[i + k] = (float)cos(own);
-            }
-            continue;
-        }
-        wave_sets(sine, cosine, of);
-        UNROLL for (size_t v = 0; v < VECTORS; v++)
-        {
-            put_any(sines + i + v * LANES, narrowed_set(sine + 2 * v), left[v]);
-            put_any(cosines + i + v * LANES, narrowed_set(cosine + 2 * v), left[v]);
-        }
+    vd of[WAVE_SETS], sine[WAVE_SETS], cosine[WAVE_SETS];
+    vi far = {0};
+    UNROLL for (size_t v = 0; v < WAVES; v++)
+    {
+        vf angle = get(x + v * LANES) * splat(by);
+        far |= ~(vabs(angle) < limit);
+        widened_set(of + 2 * v, angle);
     }
+    if (__builtin_expect(any_lane(far), 0)) {
+        for (int h = 0; h < WAVE_SETS; h++) {
+            vd s = of[h], c = of[h];
+            for (int k = 0; k < HALVES; k++) s[k] = sin(s[k]), c[k] = cos(c[k]);
+            sine[h] = s, cosine[h] = c;
+        }
+    } else
+        wave_sets(sine, cosine, of);
+    UNROLL for (size_t v = 0; v < WAVES && type != KILN_BF16; v++)
+    {
+        put_one(type, sines, v * LANES, narrowed_set(sine + 2 * v), LANES, 0);
+        put_one(type, cosines, v * LANES, narrowed_set(cosine + 2 * v), LANES, 0);
+    }
+    UNROLL for (size_t v = 0; v < WAVES && type == KILN_BF16; v += 2)
+    {
+        put_two((uint16_t *)sines + v * LANES, narrowed_set(sine + 2 * v), narrowed_set(sine + 2 * v + 2), 0);
+        put_two((uint16_t *)cosines + v * LANES, narrowed_set(cosine + 2 * v), narrowed_set(cosine + 2 * v + 2), 0);
+    }
+}
+INLINE void waves_as(const uint32_t type, void *sines, void *cosines, const float *x, float by, size_t n)
+{
+    const size_t size = type == KILN_F32 ? 4 : 2;
+    float angles[WAVE_NUMBERS] = {0}, sine[WAVE_NUMBERS], cosine[WAVE_NUMBERS];
+    size_t i = 0;
+    for (; i + WAVE_NUMBERS <= n; i += WAVE_NUMBERS)
+        wave_block(type, (char *)sines + i * size, (char *)cosines + i * size, x + i, by);
+    if (i == n) return;
+    memcpy(angles, x + i, (n - i) * sizeof *x);
+    wave_block(KILN_F32, sine, cosine, angles, by);
+    for (size_t k = 0; i + k < n; k += LANES) {
+        put_one(type, sines, i + k, get(sine + k), n - i - k, 0);
+        put_one(type, cosines, i + k, get(cosine + k), n - i - k, 0);
+    }
+}
+static void waves(void *sines, void *cosines, uint32_t type, const float *x, float by, size_t n)
+{
+    if (type == KILN_F32)
+        waves_as(KILN_F32, sines, cosines, x, by, n);
+    else
+        waves_as(KILN_BF16, sines, cosines, x, by, n);
 }
 
 INLINE void random_row_of(const uint32_t kind, float *to, uint64_t offset, uint64_t first, size_t n,

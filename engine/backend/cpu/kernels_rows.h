@@ -252,10 +252,16 @@ static float exp_row(float *to, const float *x, float base, size_t n)
     return lanes_sum(s) + rest;
 }
 
-static void shift_row(float *to, const float *x, float a, float b, size_t n)
+static void shift_row(float *to, const float *x, float a, float b, size_t n, int past)
 {
     const vf first = splat(a), second = splat(b);
-    ROWS_LOOP(n, put_any(to + i, (get_any(x + i, left) - first) - second, left););
+    size_t i = 0;
+    (void)past;
+#if LANES == 16
+    if (past && to_line(to) == 0)
+        for (; i + LANES <= n; i += LANES) put_line(to + i, (vu)((get(x + i) - first) - second), 1);
+#endif
+    for (; i < n; i += LANES) put_any(to + i, (get_any(x + i, n - i) - first) - second, n - i);
 }
 
 /* Rows of n numbers, `ld` apart, up to 4: each sum in the order of sum() and squares(). */
@@ -609,7 +615,7 @@ static void count(uint32_t *part, const int32_t *x, uint32_t bins, size_t n)
     size_t i = 0;
     for (; i + NUMBERS <= n; i += NUMBERS) {
         vu outside = zero;
-        __builtin_prefetch((const char *)(x + i) + AHEAD);
+        __builtin_prefetch((const char *)(x + i) + AHEAD / 2); /* little is read beside what is counted */
         for (size_t k = 0; k < NUMBERS; k += LANES) outside |= (vu)(words_at(x + i + k) >= none);
         if (__builtin_expect(any_lane((vi)outside), 0)) {
             for (size_t k = 0; k < NUMBERS; k++)

@@ -471,7 +471,7 @@ INLINE void raise_top(const uint32_t type, float *top, float *total, float *base
     put_any(total, get_any(total, left) * exp_less(type, before, by), left);
     put_any(top, now, left);
 }
-enum { EXP_STRIP = 256 };
+enum { EXP_STRIP = 256, FOLDED_EXP = 2 * FOLDED };
 /* The greatest of all rows first, then the sums: no exponential waits for what is found just before it. */
 INLINE void fold_exp_rows(const uint32_t type, float *top, float *total, const void *const *x, rows_ahead next,
                           size_t from, const size_t rows, size_t n)
@@ -559,7 +559,9 @@ INLINE void fold_exp_as(const uint32_t type, float *top, float *total, const voi
     const rows_ahead next = rows_behind(x, rows, n * (type == KILN_F32 ? 4 : 2));
     for (size_t i = 0; i < n; i += EXP_STRIP) {
         size_t some = n - i < EXP_STRIP ? n - i : EXP_STRIP;
-        if (rows == FOLDED)
+        if (rows == FOLDED_EXP) /* what was summed is brought forward half as often */
+            fold_exp_strip(type, top + i, total + i, x, next, i, FOLDED_EXP, some);
+        else if (rows == FOLDED)
             fold_exp_strip(type, top + i, total + i, x, next, i, FOLDED, some);
         else
             for (size_t r = 0; r < rows; r++) fold_exp_strip(type, top + i, total + i, x + r, next, i, 1, some);

@@ -179,29 +179,40 @@ static void depthwise_row(void *to, uint32_t type, const void *const *x, const f
 /* ---- the greatest of bf16 ---- */
 
 #if LANES == 16
-INLINE __m512i greatest_key(const void *const *x, size_t rows, const int keys, size_t i, __mmask32 own)
+/* part: of the lanes of `own` alone, which costs as much again as what is done with them. */
+INLINE __m512i greatest_key(const void *const *x, size_t rows, const int keys, size_t i, const int part, __mmask32 own)
 {
     const __m512i magnitude = _mm512_set1_epi16(0x7fff), infinite = _mm512_set1_epi16(0x7f80);
     __m512i most = _mm512_set1_epi16((int16_t)0x807f), far = _mm512_setzero_si512();
     if (keys && rows)
         __builtin_prefetch((const char *)((const uint16_t *)x[rows - 1] + i) + AHEAD); /* others were read */
-    for (size_t r = 0; r < rows; r++) {
-        __m512i v = _mm512_maskz_loadu_epi16(own, (const uint16_t *)x[r] + i);
+    UNROLL for (size_t r = 0; r < rows; r++)
+    {
+        const uint16_t *from = (const uint16_t *)x[r] + i;
+        __m512i v = part ? _mm512_maskz_loadu_epi16(own, from) : _mm512_loadu_si512(from);
         if (keys) far = _mm512_max_epi16(far, _mm512_and_si512(v, magnitude));
         most = _mm512_max_epi16(most, keys ? half_keys(v) : v);
     }
     return keys ? _mm512_mask_mov_epi16(most, _mm512_cmpgt_epi16_mask(far, infinite), magnitude) : half_keys(most);
 }
-INLINE void most_half_as(uint16_t *to, const void *const *x, const size_t rows, const int keys, size_t n, int past)
+INLINE void most_half_as(uint16_t *to, const void *const *rows_of, const size_t rows, const int keys, size_t n,
+                         int past)
 {
-    for (size_t i = 0; i < n; i += 32) {
-        __mmask32 own = n - i >= 32 ? (__mmask32)-1 : ((__mmask32)1 << (n - i)) - 1;
-        __m512i most = greatest_key(x, rows, keys, i, own);
-        if (past && n - i >= 32)
+    enum { HELD = 3 }; /* what is stored could be a pointer, for all that a compiler knows */
+    const void *held[HELD] = {0};
+    const void *const *x = rows == HELD ? held : rows_of;
+    size_t i = 0;
+    if (rows == HELD) memcpy(held, rows_of, sizeof held);
+    for (; i + 32 <= n; i += 32) {
+        __m512i most = greatest_key(x, rows, keys, i, 0, 0);
+        if (past)
             _mm512_stream_si512((__m512i *)(void *)(to + i), most);
         else
-            _mm512_mask_storeu_epi16(to + i, own, most);
+            _mm512_storeu_si512(to + i, most);
     }
+    if (i == n) return;
+    __mmask32 own = ((__mmask32)1 << (n - i)) - 1;
+    _mm512_mask_storeu_epi16(to + i, own, greatest_key(x, rows, keys, i, 1, own));
 }
 #else
 INLINE void most_half_as(uint16_t *to, const void *const *x, size_t rows, const int keys, size_t n, int past)

@@ -439,6 +439,7 @@ const cpu_kernels KERNELS = {
     .transpose_past = transpose_past,
     .transpose_half_past = transpose_half_past,
     .top_eight = top_eight,
+    .top_eight_wide = top_eight_wide,
     .winograd_input = winograd_input,
     .winograd_weight = winograd_weight,
     .winograd_output = winograd_output,

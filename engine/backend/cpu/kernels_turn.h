@@ -241,3 +241,91 @@ static void top_eight(uint16_t *place, const uint16_t *x, size_t ld, size_t colu
                 place[(first + r) * 8 + i] = (uint16_t)(0xffffu - (best[i][r] & 0xffffu));
     }
 }
+
+/* ---- the same of f32, whose keys and places are words of 64 bits: of even rows, and of odd ones ---- */
+
+typedef uint64_t vw __attribute__((vector_size(LANES * 4)));
+INLINE vw wmost(vw a, vw b)
+{
+#if LANES == 16
+    return (vw)_mm512_max_epu64((__m512i)a, (__m512i)b);
+#else
+    vw more = (vw)(a > b);
+    return (a & more) | (b & ~more);
+#endif
+}
+INLINE vw wleast(vw a, vw b)
+{
+#if LANES == 16
+    return (vw)_mm512_min_epu64((__m512i)a, (__m512i)b);
+#else
+    vw more = (vw)(a > b);
+    return (b & more) | (a & ~more);
+#endif
+}
+INLINE void wide_exchange(vw v[8], int i, int k)
+{
+    vw high = wmost(v[i], v[k]);
+    v[k] = wleast(v[i], v[k]), v[i] = high;
+}
+/* Pairs of sort_eight() and merge_eight(). */
+INLINE void wide_sort_eight(vw v[8])
+{
+    static const uint8_t pairs[19][2] = {{0, 1}, {2, 3}, {4, 5}, {6, 7}, {0, 2}, {1, 3}, {4, 6}, {5, 7}, {1, 2}, {5, 6},
+                                         {0, 4}, {1, 5}, {2, 6}, {3, 7}, {2, 4}, {3, 5}, {1, 2}, {3, 4}, {5, 6}};
+    _Pragma("GCC unroll 19") for (int p = 0; p < 19; p++) wide_exchange(v, pairs[p][0], pairs[p][1]);
+}
+INLINE void wide_merge_eight(vw best[8], const vw with[8])
+{
+    UNROLL for (int i = 0; i < 8; i++) best[i] = wmost(best[i], with[7 - i]);
+    UNROLL for (int i = 0; i < 4; i++) wide_exchange(best, i, i + 4);
+    UNROLL for (int i = 0; i < 8; i += i % 2 ? 3 : 1) wide_exchange(best, i, i + 2);
+    UNROLL for (int i = 0; i < 8; i += 2) wide_exchange(best, i, i + 1);
+}
+/* Eight columns of LANES rows. */
+INLINE void wide_columns(vu column[8], const float *x, size_t ld, size_t n)
+{
+    uint32_t words[8][LANES] = {{0}};
+    for (size_t r = 0; r < LANES; r++)
+        for (size_t k = 0; k < n; k++) memcpy(&words[k][r], x + r * ld + k, 4);
+    memcpy(column, words, sizeof words);
+}
+INLINE void wide_merge_columns(vw best[2][8], const vu column[8], uint32_t flip, size_t first, size_t n)
+{
+    const vw zero = {0};
+    vw own[2][8];
+    UNROLL for (size_t i = 0; i < 8; i++)
+    {
+        vf v = (vf)column[i] + splat(0); /* -0 becomes 0 */
+        vu k = (vu)v ^ ((0u - ((vu)v >> 31)) | 0x80000000u);
+        vw place = zero + (uint64_t)(0xffffffffu - (uint32_t)(first + i));
+        k = ((vu)visnan(v) | k) ^ flip;
+        own[0][i] = i < n ? (vw)k << 32 | place : zero;
+        own[1][i] = i < n ? ((vw)k & ~(uint64_t)0xffffffffu) | place : zero;
+    }
+    UNROLL for (int h = 0; h < 2; h++) wide_sort_eight(own[h]), wide_merge_eight(best[h], own[h]);
+}
+static void top_eight_wide(uint16_t *place, const float *x, size_t ld, size_t columns, uint32_t flip)
+{
+    for (size_t first = 0; first < 16; first += LANES, x += LANES * ld) {
+        vw best[2][8] = {{{0}}};
+        size_t c = 0;
+#if LANES == 16
+        for (; c + 16 <= columns; c += 16) {
+            vu r[16];
+            UNROLL_ALL for (size_t i = 0; i < 16; i++) r[i] = words_at(x + i * ld + c);
+            turn_square_of(r);
+            wide_merge_columns(best, r, flip, c, 8), wide_merge_columns(best, r + 8, flip, c + 8, 8);
+        }
+#endif
+        for (; c < columns; c += 8) {
+            vu own[8];
+            size_t n = columns - c < 8 ? columns - c : 8;
+            wide_columns(own, x + c, ld, n);
+            wide_merge_columns(best, own, flip, c, n);
+        }
+        for (size_t i = 0; i < 8; i++)
+            for (size_t r = 0; r < LANES; r++)
+                place[(first + r) * 8 + i] = (uint16_t)(0xffffffffu - (uint32_t)best[r % 2][i][r / 2]);
+    }
+}

@@ -230,11 +230,12 @@ static void column_rows(const call *j, float *value, float *beside, const void *
 static void column_piece(const call *j, int64_t kept, int64_t first, int64_t last, int64_t column, int64_t n, part *to)
 {
     float value[CHUNK], beside[CHUNK] = {0};
-    const void *x[BLOCK];
+    const void *x[2 * BLOCK];
     part start = start_of(j->p->kind);
+    int64_t most = j->p->kind == KILN_REDUCE_LOGSUMEXP ? 2 * BLOCK : BLOCK;
     for (int64_t i = 0; i < n; i++) value[i] = (float)start.value;
     for (int64_t r = first, now; r < last; r += now) {
-        now = min64(BLOCK, last - r);
+        now = last - r >= most ? most : min64(BLOCK, last - r);
         for (int64_t i = 0; i < now; i++) x[i] = numbers(j, operand_row(j->p, kept, r + i), column);
         column_rows(j, value, beside, x, (size_t)now, r - first, (size_t)n);
     }

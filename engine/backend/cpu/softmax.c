@@ -49,32 +49,37 @@ static void softmax_half(const call *j, int64_t r, float *x, int64_t n, float to
         k->store_scaled(to, x, (float)(1 / sum), (size_t)n, j->c->past);
 }
 
-/* The first n numbers of row r, in x. */
-static void softmax_row(const call *j, int64_t r, float *x, int64_t n)
+/* The first n numbers of row r, in x. Of f32 x is not filled first: the row is read where it lies, and logarithms that
+ * are all of a result's row go there at once; then 0. */
+static int softmax_row(const call *j, int64_t r, float *x, int64_t n)
 {
     const cpu_kernels *k = j->c->k;
+    const operand_desc *out = &j->c->op.out;
     uint32_t type = type_of(&j->c->op.in[0]);
-    int log_of = j->c->op.attr.softmax.log != 0;
+    int log_of = j->c->op.attr.softmax.log != 0, whole = n == j->columns && out->dtype == KILN_F32;
+    const float *from = type == KILN_F32 ? (const float *)(const void *)row_at(j, r, 0) : x;
     float top = -INFINITY, part[CHUNK];
     double sum = 0;
     for (int64_t i = 0; i < n; i += CHUNK) {
         size_t width = (size_t)min64(CHUNK, n - i);
-        k->load(x + i, row_at(j, r, i), type, width);
-        float most[2] = {k->fold_row(KILN_REDUCE_MAX, x + i, width), top};
+        if (from == x) k->load(x + i, row_at(j, r, i), type, width);
+        float most[2] = {k->fold_row(KILN_REDUCE_MAX, from + i, width), top};
         top = k->fold_row(KILN_REDUCE_MAX, most, 2);
     }
     if (isinf(top) && top < 0) {
         for (int64_t i = 0; i < n; i++) x[i] = log_of ? -INFINITY : 0;
-        return;
+        return 1;
     }
     for (int64_t i = 0; i < n; i += CHUNK) {
         float *powers = log_of ? &part[0] : x + i;
-        sum += (double)k->exp_row(powers, x + i, top, (size_t)min64(CHUNK, n - i));
+        sum += (double)k->exp_row(powers, from + i, top, (size_t)min64(CHUNK, n - i));
     }
     if (log_of)
-        k->shift_row(x, x, top, (float)log(sum), (size_t)n);
+        k->shift_row(whole ? (float *)j->a->out + r * out->ld : x, from, top, (float)log(sum), (size_t)n,
+                     whole && j->c->past);
     else
         k->affine(x, (float)(1 / sum), 0, (size_t)n);
+    return !(log_of && whole);
 }
 
 static kiln_status tile(void *arg, size_t index, unsigned slot, error *e)
@@ -92,7 +97,7 @@ static kiln_status tile(void *arg, size_t index, unsigned slot, error *e)
             softmax_half(j, r, row, C, top);
             continue;
         }
-        softmax_row(j, r, row, n);
+        if (!softmax_row(j, r, row, n)) continue;
         for (int64_t c = n; c < C; c++) row[c] = j->c->op.attr.softmax.log ? -INFINITY : 0;
         store_row(j, r, 0, row, C);
     }

@@ -1,9 +1,10 @@
 /* sort.c - OP_SORT: the k first of each row in order, and where they stood. A number becomes a key of 32 bits that
  * compares as it does; keys and places are sorted.
  *
- * Up to 8 of short rows of bf16: 16 rows at once, in registers. Very few: they are put in their places as they come.
- * Few of many: a row is read once. What is better than the worst of the k best so far is noted; when there are twice as
- * many as wanted, a selection by the key's digits leaves k of them. Else: a radix sort of the row. Both are stable.
+ * Up to 8 of short rows of bf16 or f32: 16 rows at once, in registers. Very few: they are put in their places as they
+ * come. Few of many: a row is read once. What is better than the worst of the k best so far is noted; when there are
+ * twice as many as wanted, a selection by the key's digits leaves k of them. Else: a radix sort of the row. Both are
+ * stable.
  */
 #include "backend/cpu/cpu.h"
 
@@ -111,23 +112,30 @@ static uint32_t keep_least(entry *a, int64_t n, int64_t k)
     return last;
 }
 
-/* Rows [row, row + 16), short ones of bf16, side by side. */
+/* Rows [row, row + 16), short ones of bf16 or f32, side by side. */
 static void sort_side_by_side(const call *j, int64_t row)
 {
     const operand_desc *x = &j->c->op.in[0], *out = &j->c->op.out;
     uint16_t place[SIDE][EIGHT];
-    const uint16_t *from = (const uint16_t *)(const void *)place_of(x, j->a->in[0], row, 0);
-    uint16_t *to = (uint16_t *)j->a->out + row * out->ld;
-    j->c->k->top_eight(place[0], from, (size_t)x->ld, (size_t)j->columns, ~j->flip);
-    for (int64_t r = 0; r < SIDE; r++, from += x->ld, to += out->ld) {
+    const size_t size = size_of(x->dtype), step = (size_t)x->ld * size;
+    const char *from = place_of(x, j->a->in[0], row, 0);
+    char *to = (char *)j->a->out + (size_t)(row * out->ld) * size;
+    if (size == sizeof(float))
+        j->c->k->top_eight_wide(place[0], (const float *)(const void *)from, (size_t)x->ld, (size_t)j->columns,
+                                ~j->flip);
+    else
+        j->c->k->top_eight(place[0], (const uint16_t *)(const void *)from, (size_t)x->ld, (size_t)j->columns, ~j->flip);
+    for (int64_t r = 0; r < SIDE; r++, from += step, to += (size_t)out->ld * size) {
         int32_t *places = j->a->more[0] ? (int32_t *)j->a->more[0] + (row + r) * j->c->op.more[0].ld : NULL;
-        for (int64_t i = 0; i < j->k; i++) to[i] = from[place[r][i]];
+        for (int64_t i = 0; i < j->k; i++)
+            memcpy(to + (size_t)i * size, from + place[r][i] * size, size == sizeof(float) ? sizeof(float) : 2);
         for (int64_t i = 0; i < j->k && places; i++) places[i] = place[r][i];
     }
 }
 static int side_by_side(const call *j)
 {
-    return j->k <= EIGHT && j->columns >= EIGHT && j->columns <= SHORT && type_of(&j->c->op.in[0]) == KILN_BF16;
+    uint32_t type = type_of(&j->c->op.in[0]);
+    return j->k <= EIGHT && j->columns >= EIGHT && j->columns <= SHORT && (type == KILN_BF16 || type == KILN_F32);
 }
 
 /* Does nothing in this part of the row come before the worst of the best so far? By its greatest (or least) alone. */

@@ -50,11 +50,16 @@ static __device__ __forceinline__ int64_t cu_left_place(const cu_gemm &p, const 
     return ((row.n * p.H + y) * p.W + x) * p.a_ld + tap.channel;
 }
 
+/* Steps of `deep` in one of n parts of K. */
+static __device__ __forceinline__ int64_t cu_part_steps(const cu_gemm &p, int n, int deep)
+{
+    return ((p.K + deep - 1) / deep + n - 1) / n;
+}
 /* Part `split` of K: whole steps of `deep`. */
 static __device__ __forceinline__ void cu_split_range(const cu_gemm &p, int split, int deep, int64_t *first,
                                                       int64_t *last)
 {
-    int64_t steps = (p.K + deep - 1) / deep, each = (steps + p.splits - 1) / p.splits;
+    int64_t each = cu_part_steps(p, p.splits, deep);
     *first = split * each * deep;
     *last = (split + 1) * each * deep;
     if (*last > p.K) *last = p.K;

@@ -31,6 +31,12 @@ static __device__ __forceinline__ void store_tile(const cu_gemm &p, const float 
     }
 }
 
+static __device__ __forceinline__ void add_part(float (*total)[EACH], float (*sum)[EACH])
+{
+    for (int i = 0; i < EACH; i++)
+        for (int j = 0; j < EACH; j++) total[i][j] += sum[i][j], sum[i][j] = 0;
+}
+
 static __global__ void __launch_bounds__(256) gemm(cu_gemm p)
 {
     __shared__ float left[DEEP][TILE + 4], right[DEEP][TILE + 4];
@@ -41,8 +47,10 @@ static __global__ void __launch_bounds__(256) gemm(cu_gemm p)
     cu_place row[EACH];
     for (int i = 0; i < EACH; i++) row[i] = cu_place_of(p, m0 + across + 16 * i);
     cu_tap tap = cu_tap_of(p, first + deep);
-    float sum[EACH][EACH] = {};
+    float sum[EACH][EACH] = {}, total[EACH][EACH] = {};
+    int64_t part = cu_part_steps(p, p.parts > 1 ? p.parts : 1, DEEP) * DEEP;
     for (int64_t k = first; k < last; k += DEEP) {
+        if (p.parts > 1 && k > first && k % part == 0) add_part(total, sum);
         for (int i = 0; i < EACH; i++) {
             int64_t n = n0 + across + 16 * i;
             left[deep][across + 16 * i] = left_at(p, row[i], tap, k + deep);
@@ -59,7 +67,8 @@ static __global__ void __launch_bounds__(256) gemm(cu_gemm p)
         }
         __syncthreads();
     }
-    store_tile(p, sum, m0 + across * EACH, n0 + deep * EACH, (int)blockIdx.z);
+    if (p.parts > 1) add_part(total, sum);
+    store_tile(p, p.parts > 1 ? total : sum, m0 + across * EACH, n0 + deep * EACH, (int)blockIdx.z);
 }
 
 /* Parts are added in their order. */

@@ -127,15 +127,28 @@ static __device__ __forceinline__ void finish(const cu_gemm &p, const float (*su
     }
 }
 
-/* whole: cu_gemm_whole() */
-template <int TYPE, int WIDE> static __global__ void __launch_bounds__(256, 2) gemm_mma(cu_gemm p, int whole)
+template <int WIDE>
+static __device__ __forceinline__ void add_part(float (*total)[WIDE / 32][4], float (*sum)[WIDE / 32][4])
+{
+#pragma unroll
+    for (int i = 0; i < WIDE / 32; i++)
+#pragma unroll
+        for (int j = 0; j < WIDE / 32; j++)
+#pragma unroll
+            for (int l = 0; l < 4; l++) total[i][j][l] += sum[i][j][l], sum[i][j][l] = 0;
+}
+
+/* whole: cu_gemm_whole(). PARTS: p.parts parts of K are summed apart. */
+template <int TYPE, int WIDE, int PARTS>
+static __device__ __forceinline__ void multiply_all(const cu_gemm &p, int whole)
 {
     CU_DYNAMIC_SHARED(unsigned char, memory);
     enum { STAGE = 2 * WIDE * ROW };
     int64_t m0 = (int64_t)blockIdx.x * WIDE, n0 = (int64_t)blockIdx.y * WIDE, first, last;
     cu_split_range(p, (int)blockIdx.z, DEEP, &first, &last);
     feeder<WIDE> f = feeder_of<WIDE>(p, m0, n0, first, last);
-    float sum[WIDE / 32][WIDE / 32][4] = {};
+    float sum[WIDE / 32][WIDE / 32][4] = {}, total[PARTS ? WIDE / 32 : 1][WIDE / 32][4] = {};
+    int part = PARTS ? (int)cu_part_steps(p, p.parts, DEEP) : 0, to_go = part;
     int steps = last > first ? (int)((last - first + DEEP - 1) / DEEP) : 0;
     for (int s = 0; s < STAGES - 1; s++) {
         if (s < steps) feed<WIDE>(p, &f, memory + s * STAGE);
@@ -151,11 +164,26 @@ template <int TYPE, int WIDE> static __global__ void __launch_bounds__(256, 2) g
         if (s + STAGES - 1 < steps) feed<WIDE>(p, &f, next);
         cu_copy_group();
         multiply<TYPE, WIDE>(now, left, right, sum);
+        if (PARTS && --to_go == 0) {
+            add_part<WIDE>(total, sum);
+            to_go = part;
+        }
         now = now + STAGE == end ? memory : now + STAGE;
         next = next + STAGE == end ? memory : next + STAGE;
     }
     cu_copy_wait<0>();
-    finish<WIDE>(p, sum, reinterpret_cast<float *>(memory), m0, n0, whole);
+    if (PARTS) add_part<WIDE>(total, sum); /* of what is left; else of zeros */
+    finish<WIDE>(p, PARTS ? total : sum, reinterpret_cast<float *>(memory), m0, n0, whole);
+}
+
+template <int TYPE, int WIDE> static __global__ void __launch_bounds__(256, 2) gemm_mma(cu_gemm p, int whole)
+{
+    multiply_all<TYPE, WIDE, 0>(p, whole);
+}
+/* Twice the sums take twice the registers, so that a block has a processor to itself. */
+template <int TYPE, int WIDE> static __global__ void __launch_bounds__(256, 1) gemm_in_parts(cu_gemm p, int whole)
+{
+    multiply_all<TYPE, WIDE, 1>(p, whole);
 }
 
 extern "C" int cu_gemm_mma_takes(const cu_gemm *p)
@@ -168,6 +196,9 @@ extern "C" int cu_gemm_mma_takes(const cu_gemm *p)
 template <int TYPE, int WIDE> static cudaError_t run(const cu_gemm *p, cudaStream_t stream)
 {
     dim3 grid((unsigned)((p->M + WIDE - 1) / WIDE), (unsigned)((p->N + WIDE - 1) / WIDE), (unsigned)p->splits);
+    if (p->splits == 1 && p->parts > 1)
+        return CU_LAUNCH((gemm_in_parts<TYPE, WIDE>), grid, dim3(256), STAGES * 2 * WIDE * ROW, stream, *p,
+                         cu_gemm_whole(p));
     return CU_LAUNCH((gemm_mma<TYPE, WIDE>), grid, dim3(256), STAGES * 2 * WIDE * ROW, stream, *p, cu_gemm_whole(p));
 }
 template <int TYPE> static cudaError_t run_type(const cu_gemm *p, cudaStream_t stream)

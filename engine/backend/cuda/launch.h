@@ -353,6 +353,8 @@ typedef struct {
     int64_t H, W, out_h, out_w, channels;
     int kh, kw, stride_h, stride_w, top, left, dilation_h, dilation_w;
     int splits;     /* parts of K that are summed apart; > 1: partial */
+    int parts;      /* > 1, where splits is 1: the parts that one block sums one after the other and adds in their
+                       order, which gives the bytes of as many splits */
     float *partial; /* [splits, M, N] */
     cu_epilogue finish;
 } cu_gemm;

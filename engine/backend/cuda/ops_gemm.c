@@ -140,15 +140,28 @@ void cuda_gemm_packing(cuda_kernel *k)
 
 static int aligned(const void *p) { return ((uintptr_t)p & 15) == 0; }
 
-/* By the kernel for few rows: f32 without tensor cores, the others on them; of blocks on any chip. */
+/* Rows that may be a bucket's: more than one a sequence. */
+static int has_bucket(const cuda_kernel *k)
+{
+    const shape *s = &k->op.in[0].shape;
+    return k->op.bounded && s->rank > 1 && s->dim[s->rank - 2] > 1;
+}
+
+/* By the kernel for few rows: f32 without tensor cores, the others on them; of blocks on any chip. It adds in an order
+ * of its own, so that a bucket of few rows is not its. */
 static int takes_gemv(const cuda_kernel *k, const cu_gemm *p)
 {
+    if (has_bucket(k)) return 0;
     if (k->block[1]) return cuda_abilities_get()->gemms >= CUDA_GEMM_MMA && cu_gemv_blocks_takes(p, k->block[1]);
     int may = p->type == CU_F32 ? cuda_abilities_get()->gemms >= CUDA_GEMM_MMA : cuda_on_tensor_cores(p->type);
     return may && cu_gemv_takes(p);
 }
 
-static int takes_wgmma(const cu_gemm *p) { return cuda_abilities_get()->wgmma && cu_gemm_wgmma_takes(p); }
+/* Its tiles leave no registers for sums of several parts. */
+static int takes_wgmma(const cuda_kernel *k, const cu_gemm *p)
+{
+    return cuda_abilities_get()->wgmma && !has_bucket(k) && cu_gemm_wgmma_takes(p);
+}
 
 /* library: the way that it has for p, or NULL; copy: the bias in the result's type. */
 static kiln_status compute(const cuda_kernel *k, const cu_gemm *p, const cublaslt_gemm *library, const void *copy,
@@ -159,7 +172,7 @@ static kiln_status compute(const cuda_kernel *k, const cu_gemm *p, const cublasl
     if (k->u.gemm.cudnn_conv && fit) return cudnn_run(k->u.gemm.cudnn_conv, p, a->scratch, cuda_stream(a->stream), e);
     if (!k->block[1] && takes_gemv(k, p))
         CUDA_TRY(cu_gemv_run(p, cuda_stream(a->stream)), "launch");
-    else if (takes_wgmma(p))
+    else if (takes_wgmma(k, p))
         CUDA_TRY(cu_gemm_wgmma_run(p, cuda_abilities_get()->processors, cuda_stream(a->stream)), "launch");
     else if (cuda_on_tensor_cores(p->type) && cu_gemm_mma_takes(p))
         CUDA_TRY(cu_gemm_mma_run(p, cuda_stream(a->stream)), "launch");
@@ -173,13 +186,24 @@ static const char *moved(const void *p, int64_t elements, int type)
     return p ? (const char *)p + elements * (type == CU_F32 ? 4 : 2) : NULL;
 }
 
+static int64_t blocks_of(int64_t rows, int64_t columns) { return (rows + 127) / 128 * ((columns + 127) / 128); }
+
 /* How many parts K is cut into, so that a small result is spread over a chip: by shape alone, for equal bytes
  * everywhere. */
-static int splits_for(const cu_gemm *p)
+static int splits_for(const cu_gemm *p, int64_t rows)
 {
-    int64_t blocks = ((p->M + 127) / 128) * ((p->N + 127) / 128), most = p->K / 256, n = blocks > 0 ? 128 / blocks : 1;
+    int64_t blocks = blocks_of(rows, p->N), most = p->K / 256, n = blocks > 0 ? 128 / blocks : 1;
     if (n > most) n = most;
     return n < 1 ? 1 : n > 16 ? 16 : (int)n;
+}
+
+/* All buckets of rows have the parts of a small one. Of a large one a block sums them one after the other: storing the
+ * parts would take longer than what is idle (`scripts/cuda-model`'s figures, for a chip of 132 processors). */
+static void cut(const cuda_kernel *k, cu_gemm *p)
+{
+    enum { BUSY = 88 };
+    p->splits = splits_for(p, has_bucket(k) ? 1 : p->M), p->parts = 1;
+    if (has_bucket(k) && blocks_of(p->M, p->N) >= BUSY) p->parts = p->splits, p->splits = 1;
 }
 
 /* Columns first .. of the GEMM, as one of its own. */
@@ -192,7 +216,7 @@ static cu_gemm piece_of(const cuda_kernel *k, const cu_gemm *p, int64_t first)
     part.out = (void *)(uintptr_t)moved(p->out, column, p->out_type);
     part.finish.residual = moved(p->finish.residual, column, p->finish.residual_type);
     part.finish.bias = p->finish.bias ? p->finish.bias + first : NULL;
-    part.splits = splits_for(&part);
+    cut(k, &part);
     return part;
 }
 
@@ -255,7 +279,7 @@ static void name_way(cuda_kernel *k, int few)
     k->base.name = few                                      ? "gemv"
                    : k->u.gemm.cudnn_conv                   ? "cudnn"
                    : k->u.gemm.library                      ? "cublaslt"
-                   : takes_wgmma(&k->u.gemm.p)              ? "wgmma"
+                   : takes_wgmma(k, &k->u.gemm.p)           ? "wgmma"
                    : cuda_on_tensor_cores(k->u.gemm.p.type) ? "mma"
                                                             : "gemm";
 }
@@ -273,7 +297,8 @@ static kiln_status finish_preparing(cuda_kernel *k, error *e)
     /* Before the library too: so few rows are a reading of the weights, which one launch does as fast as memory allows;
      * the library's choices for such shapes cut K, with a workspace and a second launch. */
     int few = takes_gemv(k, p);
-    p->splits = few ? 1 : splits_for(p);
+    p->splits = p->parts = 1;
+    if (!few) cut(k, p);
     k->base.flops = (uint64_t)(2 * p->M * p->N * p->K);
     k->body = body;
     if (k->block[1] && !few)

@@ -41,6 +41,9 @@ static const kiln_choice habits[] = {{"none", "is well behaved", 0},
                                      {"store", "closes the cache's index", 24},
                                      {"claims", "has another file where the cache's locks are", 25},
                                      {"same", "sets a variable to what it is", 26},
+                                     {"late_value", "has a thread that makes a text after its end", 27},
+                                     {"spins", "leaves a thread that computes", 28},
+                                     {"joins", "begins a thread and waits for it, as it may", 29},
                                      {NULL, NULL, 0}};
 typedef struct {
     int32_t habit;
@@ -54,6 +57,19 @@ static void nap(int milliseconds) { nanosleep(&(struct timespec){.tv_nsec = mill
 static const kiln_host *host;
 static void *later(void *ctx) { return nap(150), host->progress(ctx, 1, 2, "late"), NULL; }
 static void *stays(void *arg) { return nap(900), arg; }
+static void *spins(void *arg)
+{
+    const time_t until = time(NULL) + 2;
+    for (volatile unsigned n = 0; n % 1024 || time(NULL) < until;) n++;
+    return arg;
+}
+static void *makes(void *ctx)
+{
+    const kiln_value_api *v = host->ability(KILN_VALUE_ABILITY);
+    nap(150);
+    host->unref(v->new_string(ctx, "late", 4));
+    return NULL;
+}
 
 /* A copy of the input, and `way` to go wrong with it. */
 static kiln_status copy(const kiln_call *c, int habit)
@@ -130,6 +146,9 @@ static kiln_status run(const kiln_call *c)
     case 24: close(descriptor_of("/index.sqlite")); break;
     case 25: dup2(open("/dev/null", O_RDWR), descriptor_of("/claims")); break;
     case 26: setenv("HOME", getenv("HOME"), 1); break;
+    case 27: pthread_create(&thread, NULL, makes, c->ctx), pthread_detach(thread); break;
+    case 28: pthread_create(&thread, NULL, spins, NULL), pthread_detach(thread); break;
+    case 29: pthread_create(&thread, NULL, stays, NULL), pthread_join(thread, NULL); break;
     case 18: return c->host->view(c->ctx, c->in[0], &none);
     }
     return copy(c, habit);
@@ -204,6 +223,8 @@ static kiln_status lent(const kiln_sampling *s)
     if (way && !strcmp(way, "write") && write(1, "plain\n", 6) != 6) return KILN_ERR_IO;
     if (way && !strcmp(way, "setenv")) setenv("MANNERS_NEW", "1", 1);
     if (way && !strcmp(way, "close")) close(1);
+    pthread_t thread;
+    if (way && !strcmp(way, "thread")) pthread_create(&thread, NULL, stays, NULL), pthread_detach(thread);
     return KILN_OK;
 }
 static const kiln_sampler lent_sampler = {.size = sizeof lent_sampler,
