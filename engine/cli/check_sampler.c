@@ -5,6 +5,7 @@
 #include "cli/check_sampler.h"
 
 #include "base/arena.h"
+#include "base/memory_guard.h"
 #include "base/status.h"
 #include "cli/check_sampler_device.h"
 #include "cli/sample_sampling.h"
@@ -16,8 +17,10 @@
 
 #include <malloc.h>
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { STEPS = 12, SMALL = 2, LARGE = 32, FAILURES = 24, ORDER_STEPS = 1280, BEGIN = 3, SPARE = 4 };
 
@@ -51,8 +54,8 @@ static void usual_levels(double *sigma, size_t n, uint32_t process)
 
 static sampling_plan plan_of(const trial *t, const double *sigma, size_t n)
 {
-    return SAMPLING_PLAN(.row = t->row, .options = t->options, .process = KILN_PROCESS_DIFFUSION, .sigma = sigma,
-                         .n = n, .side = SMALL, .seed = 7);
+    return SAMPLING_PLAN(.row = t->row, .options = t->table.params_size ? t->options : NULL,
+                         .process = KILN_PROCESS_DIFFUSION, .sigma = sigma, .n = n, .side = SMALL, .seed = 7);
 }
 
 /* The same bits. */
@@ -79,6 +82,39 @@ static void judge(trial *t, const sampled *o, const char *when)
     check_found(c, !o->after_stop, "cancel", "went on after a function had told it to return, %s", when);
     check_found(c, !o->fell, "steps", "told step() a lower number than before, %s", when);
     check_found(c, !o->beyond, "steps", "told step() a number that is not below n, %s", when);
+}
+
+/* ---- a crash that its options explain ---- */
+
+static size_t crashed_params_size; /* for the signal's handler */
+
+static void on_fault(int number, siginfo_t *info, void *context)
+{
+    enum { LOW = 4096 };
+    const int low = (uintptr_t)info->si_addr < LOW, behind = mem_guard_place(info->si_addr) != GUARD_NOTHING;
+    check_counts lost = {0};
+    (void)context;
+    if ((!low || crashed_params_size) && !behind) {
+        signal(number, SIG_DFL);
+        return; /* to the same fault, which ends the process */
+    }
+    if (behind)
+        check_found(&lost, 0, "options", "crashed with SIG%s: it goes beyond the %zu bytes of its options",
+                    sigabbrev_np(number), crashed_params_size);
+    else
+        check_found(&lost, 0, "options",
+                    "crashed with SIG%s at a NULL pointer; its row has no params_size, and so s->options is NULL: "
+                    "KILN_ARRAY(param, rows), .params_size = sizeof of their struct",
+                    sigabbrev_np(number));
+    _exit(1);
+}
+
+static void watch_faults(const kiln_sampler *row)
+{
+    struct sigaction a = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO};
+    crashed_params_size = row->params_size;
+    sigaction(SIGSEGV, &a, NULL);
+    sigaction(SIGBUS, &a, NULL);
 }
 
 /* ---- a whole run, its steps and flags ---- */
@@ -386,6 +422,7 @@ check_counts check_sampler(const kiln_sampler *row, const char *plugin, const ch
     t.options = arena_alloc(&t.memory, t.table.params_size + 1);
     if (!t.options || !sample_params(&t.table, 0, &t.memory, t.options)) return t.counts;
     check_found(&t.counts, row->doc && row->doc[0], "docs", "has no doc");
+    watch_faults(row);
     try_whole(&t);
     try_few(&t);
     try_resume(&t);
@@ -403,6 +440,7 @@ check_counts check_sampler(const kiln_sampler *row, const char *plugin, const ch
     double sigma[STEPS + 1];
     usual_levels(sigma, STEPS, KILN_PROCESS_DIFFUSION);
     const sampling_plan p = plan_of(&t, sigma, STEPS);
+    signal(SIGSEGV, SIG_DFL), signal(SIGBUS, SIG_DFL);
     check_sampler_device(&p, plugin, on, &t.counts);
     arena_free(&t.memory);
     return t.counts;

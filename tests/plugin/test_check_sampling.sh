@@ -1,4 +1,4 @@
-# test_check_sampling.sh - `kiln check-plugin` names each of 44 ways in which samplers and schedules break their contract, and finds nothing in those
+# test_check_sampling.sh - `kiln check-plugin` names each of 46 ways in which samplers and schedules break their contract, and finds nothing in those
 # that do not; levels, JSON, and what it says when it could try nothing.
 status=0
 work=$(mktemp -d)
@@ -31,6 +31,7 @@ ways=( # KIND NAME|what is said of it
     'sampler silent|message .*at the high ends' 'sampler no_terms|call .*a sum of none' 'sampler null_latent|call .*no latent'
     'sampler first_is_ignored|resume .*other numbers when it went on from step 1' 'sampler acts_when_done|steps .*a number that is not below n'
     'sampler exits|exit .*status 0' 'sampler aborts|crash .*SIGABRT' 'sampler hangs_up|cancel .*returned KILN_OK when step()'
+    'sampler no_rows|options .*its row has no params_size, and so s->options is NULL' 'sampler beyond_options|options .*beyond the 16 bytes of its options'
     'sampler option_divides|finite .*at the low ends' 'sampler one_step_fails|message .*with one step'
     'schedule rises|descends .*level 2' 'schedule negative|finite .*negative' 'schedule nan|finite .*not a number' 'schedule too_high|ends .*begins at'
     'schedule leaves_noise|ends .*which leaves noise' 'schedule overruns|memory .*behind its room' 'schedule deaf_to_room|room .*has to say that there are more'

@@ -23,7 +23,7 @@ static const kiln_param option[] = {
     X(calls_unconditional) X(resizes_unsaid) X(writes_levels) X(one_order_less) X(too_much_noise) X(no_noise) \
     X(not_finite) X(never_asks) X(asks_twice) X(static_counter) X(unwritten) X(wrong_code) X(silent) \
     X(no_terms) X(null_latent) X(first_is_ignored) X(acts_when_done) X(exits) X(aborts) X(hangs_up) \
-    X(option_divides) X(steps_late) X(one_step_fails)
+    X(option_divides) X(steps_late) X(one_step_fails) X(no_rows) X(beyond_options)
 /* clang-format on */
 #define NAME(way) WAY_##way,
 enum { WAYS(NAME) WAY_COUNT };
@@ -39,6 +39,7 @@ static kiln_status bad(const kiln_sampling *s, int way)
                       way == WAY_too_much_noise || way == WAY_no_noise;
     kiln_latent *d = way == WAY_null_latent ? NULL : s->slot(s, "guess"), *n = noisy ? s->slot(s, "noise") : d;
     double *kept = s->scalars(s, "kept", 2);
+    if (way == WAY_beyond_options) s->lincomb(s, d, 1, (double[]){((const volatile double *)o)[2]}, &d);
     if (way == WAY_exits) exit(0);
     if (way == WAY_aborts) abort();
     if (way == WAY_one_step_fails && s->n == 1) return KILN_ERR_INVALID;
@@ -57,7 +58,8 @@ static kiln_status bad(const kiln_sampling *s, int way)
         if (status != KILN_OK && way != WAY_deaf_to_denoise) return status;
         if (way == WAY_asks_twice) TRY(s->denoise(s, s->x, from, d));
         if (way == WAY_calls_unconditional) TRY(s->unconditional(s, d));
-        if (way == WAY_option_divides) s->lincomb(s, d, 1, (double[]){1 / o->gain}, (kiln_latent *[]){d});
+        if (way == WAY_option_divides || way == WAY_no_rows)
+            s->lincomb(s, d, 1, (double[]){1 / o->gain}, (kiln_latent *[]){d});
         if (noisy && to > 0) /* eta 1: all the noise that the step may have */
             down = sqrt(fmax(0, to * to - o->eta * o->eta * to * to * (from * from - to * to) / (from * from)));
         double a = from > 0 ? (down - from) / from : 0;
@@ -156,6 +158,7 @@ static kiln_status open_plugin(const kiln_host *h)
         KILN_SAMPLER_STOCHASTIC;
     row[WAY_says_unconditional].flags = KILN_SAMPLER_UNCONDITIONAL;
     row[WAY_one_order_less].order = 2;
+    row[WAY_no_rows].param = NULL, row[WAY_no_rows].n_param = 0, row[WAY_no_rows].params_size = 0;
     for (size_t i = 0; i < WAY_COUNT; i++)
         if (IS_WANTED(i)) TRY(api->register_sampler(&row[i]));
     for (size_t i = 0; i < LEVELS_COUNT; i++)
