@@ -696,20 +696,30 @@ kiln_status evaluator_further(evaluator *e, int set, const kiln_further_guess *a
     return status;
 }
 
+/* The id of the plugin that has this function; the row does not say it. */
+static const char *plugin_of(kiln_status (*function)(const kiln_sampling *))
+{
+    Dl_info from = {0};
+    void *file = dladdr((void *)(uintptr_t)function, &from) && from.dli_fname
+                     ? dlopen(from.dli_fname, RTLD_LAZY | RTLD_NOLOAD)
+                     : NULL;
+    const kiln_plugin *table = file ? dlsym(file, "kiln_plugin_v1") : NULL;
+    const char *id = table ? table->id : "a plugin";
+    if (file) dlclose(file);
+    return id;
+}
+
 /* Whoever wrote the sampler looks there first: a wrong coefficient is likelier than broken weights. */
 static kiln_status blame_sampler(const evaluator *e, double sigma, const char *weights)
 {
     const kiln_sampler *row = e->foreign;
-    Dl_info from = {0};
     int given = 1;
     TRY(latent_is_finite(e->space, &e->last->x, &given));
-    const char *file = dladdr((void *)(uintptr_t)row->run, &from) && from.dli_fname ? from.dli_fname : "a plugin",
-               *base = strrchr(file, '/');
     return host_of(e)->fail(e->call->ctx, KILN_ERR_INVALID,
                             "sampler '%.100s' of %.100s %s a number that is not finite at noise level %g, in f32 too; "
                             "look at its coefficients there, and try euler: if that fails as well, look whether the "
                             "model's weights are whole: kiln inspect --finite %.300s",
-                            row->name, base ? base + 1 : file, given ? "got from the model" : "asked the model about",
+                            row->name, plugin_of(row->run), given ? "got from the model" : "asked the model about",
                             sigma, weights);
 }
 
