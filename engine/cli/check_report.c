@@ -32,7 +32,8 @@ static const struct {
     {"bf16", CHECK_BEHAVIOUR},      {"progress", CHECK_BEHAVIOUR},   {"evaluations", CHECK_QUALITY},
     {"docs", CHECK_QUALITY},        {"law-of-flows", CHECK_QUALITY}, {"unasked", CHECK_BEHAVIOUR},
     {"asked-twice", CHECK_QUALITY}, {"unfit", CHECK_BEHAVIOUR},      {"device", CHECK_BEHAVIOUR},
-    {"device-link", CHECK_QUALITY}, {"order-row", CHECK_QUALITY},    {"asks-noise", CHECK_QUALITY},
+    {"unread-rows", CHECK_QUALITY}, {"device-link", CHECK_QUALITY},  {"order-row", CHECK_QUALITY},
+    {"asks-noise", CHECK_QUALITY},
 };
 
 static check_level level_of(const char *test)

@@ -1,4 +1,4 @@
-# test_check_sampling.sh - `kiln check-plugin` names each of 51 ways in which samplers and schedules break their contract, and finds nothing in those
+# test_check_sampling.sh - `kiln check-plugin` names each of 52 ways in which samplers and schedules break their contract, and finds nothing in those
 # that do not; levels, JSON, and what it says when it could try nothing.
 status=0
 work=$(mktemp -d)
@@ -34,7 +34,7 @@ ways=( # KIND NAME|what is said of it
     'sampler no_rows|options .*its row has no params_size, and so s->options is NULL' 'sampler beyond_options|options .*beyond the 16 bytes of its options'
     'sampler static_across|resume .*another process went on from step 1, and the same ones in this one' 'sampler order_0|order-row .*its row says order 0, which is'
     'sampler order_too_low|order-row .*2^[12]\.[0-9]* at least, and its row says order 1;' 'sampler asks_less|evaluations .*1.00 times a step; its row says 1.50'
-    'sampler says_stochastic|asks-noise .*asks for no noise, neither at its defaults'
+    'sampler rows_unread|unread-rows .*so that none of them is read' 'sampler says_stochastic|asks-noise .*asks for no noise, neither at its defaults'
     'sampler option_divides|finite .*at the low ends' 'sampler one_step_fails|message .*with one step'
     'schedule rises|descends .*level 2' 'schedule negative|finite .*negative' 'schedule nan|finite .*not a number' 'schedule too_high|ends .*begins at'
     'schedule leaves_noise|ends .*which leaves noise' 'schedule overruns|memory .*behind its room' 'schedule deaf_to_room|room .*has to say that there are more'

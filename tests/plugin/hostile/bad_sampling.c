@@ -24,7 +24,7 @@ static const kiln_param option[] = {
     X(not_finite) X(never_asks) X(asks_twice) X(static_counter) X(unwritten) X(wrong_code) X(silent) \
     X(no_terms) X(null_latent) X(first_is_ignored) X(acts_when_done) X(exits) X(aborts) X(hangs_up) \
     X(option_divides) X(steps_late) X(one_step_fails) X(no_rows) X(beyond_options) X(static_across) \
-    X(order_0) X(order_too_low) X(asks_less) X(says_stochastic)
+    X(order_0) X(order_too_low) X(asks_less) X(says_stochastic) X(rows_unread)
 /* clang-format on */
 #define NAME(way) WAY_##way,
 enum { WAYS(NAME) WAY_COUNT };
@@ -182,6 +182,7 @@ static kiln_status open_plugin(const kiln_host *h)
     row[WAY_one_order_less].order = 2, row[WAY_order_0].order = 0, row[WAY_asks_less].evaluations = 1.5;
     row[WAY_order_too_low].run = run_heun, row[WAY_order_too_low].evaluations = 2;
     row[WAY_says_stochastic].flags = KILN_SAMPLER_STOCHASTIC;
+    row[WAY_rows_unread].n_param = 0, row[WAY_rows_unread].params_size = 0;
     row[WAY_no_rows].param = NULL, row[WAY_no_rows].n_param = 0, row[WAY_no_rows].params_size = 0;
     for (size_t i = 0; i < WAY_COUNT; i++)
         if (IS_WANTED(i)) TRY(api->register_sampler(&row[i]));
