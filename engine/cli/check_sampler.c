@@ -5,6 +5,7 @@
 #include "cli/check_sampler.h"
 
 #include "base/arena.h"
+#include "base/memory_guard.h"
 #include "base/status.h"
 #include "cli/check_sampler_device.h"
 #include "cli/sample_sampling.h"
@@ -16,8 +17,10 @@
 
 #include <malloc.h>
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { STEPS = 12, SMALL = 2, LARGE = 32, FAILURES = 24, ORDER_STEPS = 1280, BEGIN = 3, SPARE = 4 };
 
@@ -27,6 +30,7 @@ typedef struct {
     arena memory;
     void *options; /* the defaults */
     check_counts counts;
+    int64_t lost_elsewhere, draws; /* draws: of noise, with any options */
 } trial;
 
 /* Levels between two, as Karras et al. 2022 with rho 7, or evenly; `zero`: and 0 behind them. */
@@ -51,8 +55,8 @@ static void usual_levels(double *sigma, size_t n, uint32_t process)
 
 static sampling_plan plan_of(const trial *t, const double *sigma, size_t n)
 {
-    return SAMPLING_PLAN(.row = t->row, .options = t->options, .process = KILN_PROCESS_DIFFUSION, .sigma = sigma,
-                         .n = n, .side = SMALL, .seed = 7);
+    return SAMPLING_PLAN(.row = t->row, .options = t->table.params_size ? t->options : NULL,
+                         .process = KILN_PROCESS_DIFFUSION, .sigma = sigma, .n = n, .side = SMALL, .seed = 7);
 }
 
 /* The same bits. */
@@ -81,6 +85,39 @@ static void judge(trial *t, const sampled *o, const char *when)
     check_found(c, !o->beyond, "steps", "told step() a number that is not below n, %s", when);
 }
 
+/* ---- a crash that its options explain ---- */
+
+static size_t crashed_params_size; /* for the signal's handler */
+
+static void on_fault(int number, siginfo_t *info, void *context)
+{
+    enum { LOW = 4096 };
+    const int low = (uintptr_t)info->si_addr < LOW, behind = mem_guard_place(info->si_addr) != GUARD_NOTHING;
+    check_counts lost = {0};
+    (void)context;
+    if ((!low || crashed_params_size) && !behind) {
+        signal(number, SIG_DFL);
+        return; /* to the same fault, which ends the process */
+    }
+    if (behind)
+        check_found(&lost, 0, "options", "crashed with SIG%s: it goes beyond the %zu bytes of its options",
+                    sigabbrev_np(number), crashed_params_size);
+    else
+        check_found(&lost, 0, "options",
+                    "crashed with SIG%s at a NULL pointer; its row has no params_size, and so s->options is NULL: "
+                    "KILN_ARRAY(param, rows), .params_size = sizeof of their struct",
+                    sigabbrev_np(number));
+    _exit(1);
+}
+
+static void watch_faults(const kiln_sampler *row)
+{
+    struct sigaction a = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO};
+    crashed_params_size = row->params_size;
+    sigaction(SIGSEGV, &a, NULL);
+    sigaction(SIGBUS, &a, NULL);
+}
+
 /* ---- a whole run, its steps and flags ---- */
 
 static void judge_flags(trial *t, const sampled *o)
@@ -96,6 +133,27 @@ static void judge_flags(trial *t, const sampled *o)
                 "unconditional()");
     check_found(c, !o->resizes || flags & KILN_SAMPLER_RESIZES, "flags",
                 "calls resize(), and is not said to be KILN_SAMPLER_RESIZES");
+}
+
+/* A step: what STEPS more of them ask, so that the ends, which may need fewer, do not count. */
+static void judge_evaluations(trial *t, const sampled *o)
+{
+    enum { MORE = 2 * STEPS };
+    const double told = t->row->evaluations;
+    double sigma[MORE + 1], each = (double)o->evaluations / STEPS;
+    sampled twice;
+    usual_levels(sigma, MORE, KILN_PROCESS_DIFFUSION);
+    const sampling_plan p = plan_of(t, sigma, MORE);
+    double slack = 0.35; /* with the ends, or where it chooses its own levels */
+    if (sampling_try(&p, &twice) == KILN_OK && twice.status == KILN_OK && twice.last_step == MORE - 1 &&
+        twice.evaluations > o->evaluations)
+        each = (double)(twice.evaluations - o->evaluations) / STEPS, slack = 0.2;
+    sampled_free(&twice);
+    if (told > 0 && fabs(each - told) <= slack * told)
+        check_holds(&t->counts, "evaluations", "%.2f a step (its row says %.2f)", each, told);
+    else
+        check_found(&t->counts, told <= 0, "evaluations", "asked the model %.2f times a step; its row says %.2f", each,
+                    told);
 }
 
 static void try_whole(trial *t)
@@ -124,9 +182,8 @@ static void try_whole(trial *t)
         check_found(c, one.evaluations > 0, "steps", "never asked the model");
         check_found(c, is_finite(&one), "finite", "made a NaN or infinity at the defaults");
         judge_flags(t, &one);
-        double told = t->row->evaluations, each = (double)one.evaluations / STEPS;
-        check_found(c, told <= 0 || fabs(each - told) <= 0.35 * told, "evaluations",
-                    "asked the model %.2f times a step; its row says %.2f", each, told);
+        t->draws += one.draws;
+        judge_evaluations(t, &one);
     }
     mallopt(M_PERTURB, 0x5a); /* what it leaves unwritten has other bytes now */
     if (sampling_try(&p, &two) == KILN_OK)
@@ -173,9 +230,38 @@ static void try_few(trial *t)
 
 /* ---- going on ---- */
 
+/* Stopped after a few steps and taken up by another process, as a run is. Each process begins before this one has
+ * sampled, so what lies outside x, slots and scalars is as the plugin's file has it. Returns the step it goes on from
+ * with other numbers; 0: it does not; < 0: it cannot be said. */
+static int64_t lost_elsewhere(const trial *t)
+{
+    static const int64_t stop[] = {0, 1, STEPS / 2};
+    double sigma[STEPS + 1];
+    sampled whole, part, rest;
+    int64_t lost = 0;
+    usual_levels(sigma, STEPS, KILN_PROCESS_DIFFUSION);
+    const sampling_plan p = plan_of(t, sigma, STEPS);
+    if (sampling_elsewhere(&p, &whole) != KILN_OK || whole.status != KILN_OK) lost = -1;
+    for (size_t k = 0; k < sizeof stop / sizeof *stop && !lost; k++) {
+        sampling_plan until = p, from = p;
+        until.stop_at = stop[k];
+        if (sampling_elsewhere(&until, &part) != KILN_OK || part.status != KILN_CANCELLED || part.last_step < 0) {
+            sampled_free(&part);
+            lost = -1;
+            break;
+        }
+        from.resume = &part, from.first = (size_t)(part.last_step + 1);
+        if (sampling_elsewhere(&from, &rest) == KILN_OK && !same(&whole, &rest)) lost = part.last_step + 1;
+        sampled_free(&rest), sampled_free(&part);
+    }
+    sampled_free(&whole);
+    return lost;
+}
+
 static void try_resume(trial *t)
 {
     double sigma[STEPS + 1];
+    int all = 1;
     sampled whole, part, rest;
     usual_levels(sigma, STEPS, KILN_PROCESS_DIFFUSION);
     const sampling_plan p = plan_of(t, sigma, STEPS);
@@ -204,8 +290,17 @@ static void try_resume(trial *t)
                 (long long)part.last_step + 1);
         if (fine) sampled_free(&rest);
         sampled_free(&part);
+        all &= fine && held;
         if (!held) break;
     }
+    if (all && t->lost_elsewhere > 0)
+        check_found(&t->counts, 0, "resume",
+                    "made other numbers when another process went on from step %lld, and the same ones in this one: a "
+                    "static or global variable has something that belongs in slots or scalars",
+                    (long long)t->lost_elsewhere);
+    else if (all && whole.steps > 1)
+        check_holds(&t->counts, "resume", "the same numbers from each of %lld steps on%s", (long long)whole.steps - 1,
+                    t->lost_elsewhere ? "" : ", and in another process");
     sampled_free(&whole);
 }
 
@@ -254,6 +349,7 @@ static void try_options(trial *t)
         if (options && sample_params(&t->table, way, &memory, options) && sampling_try(&p, &o) == KILN_OK) {
             snprintf(when, sizeof when, "%s", sample_way_name(&t->table, way, name));
             judge(t, &o, when);
+            t->draws += o.draws;
             check_found(&t->counts, o.status == KILN_OK || o.failure[0], "message", "failed without a message %s",
                         when);
             check_found(&t->counts, o.status != KILN_OK || o.steps > 0, "steps", "never called step() %s", when);
@@ -262,6 +358,9 @@ static void try_options(trial *t)
         sampled_free(&o);
         arena_free(&memory);
     }
+    check_found(&t->counts, t->draws || !(t->row->flags & KILN_SAMPLER_STOCHASTIC), "asks-noise",
+                "is said to be KILN_SAMPLER_STOCHASTIC, and asks for no noise, neither at its defaults nor at the ends "
+                "of its options");
 }
 
 /* ---- order of convergence ---- */
@@ -320,40 +419,64 @@ static double distance(const trial *t, const void *options, size_t n, int even)
     return sum;
 }
 
+/* How fast it comes near the exact solution. */
+typedef struct {
+    double best;   /* order between two numbers of steps; -1: none was had */
+    double hoped;  /* where it goes that is still growing at the most steps, and more than that; -1 */
+    double surely; /* the least of the last two on each set of levels; 0 where doubles are not fine enough */
+} slopes;
+
+/* On levels of one kind, until `wanted` is had; at least up to SURE_STEPS. */
+static void find_slopes(const trial *t, const void *options, int even, double wanted, slopes *o)
+{
+    enum { SURE_STEPS = ORDER_STEPS / 2 };
+    double last = -1, was = -1;
+    for (size_t n = ORDER_STEPS / 16; n <= ORDER_STEPS && (n <= SURE_STEPS || o->best < wanted); n *= 2) {
+        double now = distance(t, options, n, even);
+        double slope = now >= 0 && now < 1e-12 ? t->row->order /* as near as double reaches */
+                       : now > 0 && last > 0   ? log2(last / now)
+                                               : -1;
+        o->best = fmax(o->best, slope);
+        if (n == ORDER_STEPS && was >= 0 && slope > was + 0.1) o->hoped = fmax(o->hoped, slope + 3 * (slope - was));
+        if (n == SURE_STEPS) o->surely = fmin(o->surely, now > 1e-11 ? fmin(slope, was) : 0);
+        was = slope, last = now;
+    }
+}
+
 static void try_order(trial *t)
 {
     enum { SLACK_OF_100 = 35 };
+    const uint32_t order = t->row->order;
     void *options = arena_alloc(&t->memory, t->table.params_size + 1);
-    if (!t->row->order || !options) return;
+    if (!options) return;
     if (!quiet_options(t, options)) {
-        check_left(&t->counts, "order",
-                   "it draws noise, and has no option eta, 0 of which is the equation without noise");
+        if (order)
+            check_left(&t->counts, "order",
+                       "it draws noise, and has no option eta, 0 of which is the equation without noise");
         return;
     }
-    double best = -1;
-    double hoped = -1; /* where the order goes that is still growing at the most steps, and more than that */
-    const double wanted = t->row->order - SLACK_OF_100 / 100.0;
-    for (int even = 0; even < 2 && best < wanted; even++) {
-        double last = -1, was = -1;
-        for (size_t n = ORDER_STEPS / 16; n <= ORDER_STEPS && best < wanted; n *= 2) {
-            double now = distance(t, options, n, even);
-            double slope = now >= 0 && now < 1e-12 ? t->row->order /* as near as double reaches */
-                           : now > 0 && last > 0   ? log2(last / now)
-                                                   : -1;
-            best = fmax(best, slope);
-            if (n == ORDER_STEPS && was >= 0 && slope > was + 0.1) hoped = fmax(hoped, slope + 3 * (slope - was));
-            was = slope, last = now;
-        }
-    }
-    if (best < 0) {
-        check_left(&t->counts, "order", "it chooses its own levels, or could not be stopped on the way");
+    slopes o = {-1, -1, HUGE_VAL};
+    const double wanted = order - SLACK_OF_100 / 100.0, above = order + 0.5;
+    for (int even = 0; even < 2 && (o.best < wanted || o.surely >= above); even++)
+        find_slopes(t, options, even, wanted, &o);
+    if (o.best < 0) {
+        if (order) check_left(&t->counts, "order", "it chooses its own levels, or could not be stopped on the way");
         return;
     }
-    if (best < wanted && hoped >= wanted)
-        check_left(&t->counts, "order", "2^%.2f at %d steps, and still growing", best, ORDER_STEPS);
+    if (o.surely >= above && o.surely < HUGE_VAL)
+        check_found(
+            &t->counts, 0, "order-row",
+            "twice the steps divide the error by 2^%.2f at least, and its row says order %u%s; people choose by it",
+            o.surely, order, order ? "" : ", which is that it solves no equation, so that no law is tried");
+    else if (!order)
+        return;
+    else if (o.best >= wanted)
+        check_holds(&t->counts, "order", "%.2f (its row says %u)", o.best, order);
+    else if (o.hoped >= wanted)
+        check_left(&t->counts, "order", "2^%.2f at %d steps, and still growing", o.best, ORDER_STEPS);
     else
-        check_found(&t->counts, best >= wanted, "order",
-                    "twice the steps divide the error by 2^%.2f; its row says order %u", best, t->row->order);
+        check_found(&t->counts, 0, "order", "twice the steps divide the error by 2^%.2f; its row says order %u", o.best,
+                    order);
 }
 
 /* ---- what it draws ---- */
@@ -371,9 +494,13 @@ static void try_law(trial *t, uint32_t process, const char *test, const char *of
         sampling_moments(&square, &fourth);
         for (size_t i = 0; i < o.count; i++) found[0] += o.x[i] * o.x[i], found[1] += pow(o.x[i], 4);
         found[0] /= (double)o.count, found[1] /= (double)o.count;
-        check_found(&t->counts, fabs(found[0] / square - 1) < 0.1 && fabs(found[1] / fourth - 1) < 0.25, test,
-                    "of %s with mean square %.3f and fourth power %.3f it draws %.3f and %.3f, in %d steps", of, square,
-                    fourth, found[0], found[1], MANY);
+        if (fabs(found[0] / square - 1) < 0.1 && fabs(found[1] / fourth - 1) < 0.25)
+            check_holds(&t->counts, test, "of %s: mean square %.3f of %.3f, fourth power %.3f of %.3f, in %d steps", of,
+                        found[0], square, found[1], fourth, MANY);
+        else
+            check_found(&t->counts, 0, test,
+                        "of %s with mean square %.3f and fourth power %.3f it draws %.3f and %.3f, in %d steps", of,
+                        square, fourth, found[0], found[1], MANY);
     } else if (o.x) {
         check_found(&t->counts, o.failure[0] != 0, "message", "failed without a message on %s", of);
     }
@@ -386,6 +513,11 @@ check_counts check_sampler(const kiln_sampler *row, const char *plugin, const ch
     t.options = arena_alloc(&t.memory, t.table.params_size + 1);
     if (!t.options || !sample_params(&t.table, 0, &t.memory, t.options)) return t.counts;
     check_found(&t.counts, row->doc && row->doc[0], "docs", "has no doc");
+    check_found(
+        &t.counts, !row->param || row->n_param, "unread-rows",
+        "has an array of options and n_param 0, so that none of them is read: KILN_ARRAY(param, rows) says both");
+    t.lost_elsewhere = lost_elsewhere(&t);
+    watch_faults(row);
     try_whole(&t);
     try_few(&t);
     try_resume(&t);
@@ -403,6 +535,7 @@ check_counts check_sampler(const kiln_sampler *row, const char *plugin, const ch
     double sigma[STEPS + 1];
     usual_levels(sigma, STEPS, KILN_PROCESS_DIFFUSION);
     const sampling_plan p = plan_of(&t, sigma, STEPS);
+    signal(SIGSEGV, SIG_DFL), signal(SIGBUS, SIG_DFL);
     check_sampler_device(&p, plugin, on, &t.counts);
     arena_free(&t.memory);
     return t.counts;

@@ -171,7 +171,7 @@ static const char *taken_by(const plugin_request *r, const char *kind, const nam
     catalog *c = catalog_open(argument(r->args, "--plugins"), &e);
     if (!c) return NULL;
     if (strcmp(kind, "sampler") == 0) {
-        *what = n->hyphens, owner = registry_owner_of("sampler", n->hyphens);
+        *what = n->underscores, owner = registry_owner_of("sampler", n->underscores);
     } else {
         const node_info *node = catalog_find(c, n->camel);
         *what = n->camel, owner = node ? node->plugin->id : NULL;
@@ -188,6 +188,21 @@ static size_t find(const char *word, const char *const *list, size_t n)
     return i;
 }
 
+static kiln_status refuse_name(const plugin_request *r, const char *kind, const char *name, error *e)
+{
+    char *hyphens = arena_strdup(r->memory, name);
+    for (char *at = hyphens; at && (at = strchr(at, '_'));) *at = '-';
+    if (hyphens && is_name(hyphens) && strcmp(kind, "sampler") == 0)
+        return error_set(e, KILN_ERR_INVALID,
+                         "'%s' is no name for a plugin; call the plugin %s, and its sampler will be %s", name, hyphens,
+                         name);
+    return error_set(e, KILN_ERR_INVALID,
+                     "'%s' is no name for a plugin; it is like soft-glow: small letters, digits and single hyphens, a "
+                     "letter first, %d at most%s%s",
+                     name, NAME_MAX_BYTES, hyphens && is_name(hyphens) ? "; call it " : "",
+                     hyphens && is_name(hyphens) ? hyphens : "");
+}
+
 static kiln_status refuse(const plugin_request *r, const char *kind, const char *language, const names *n, error *e)
 {
     const char *name = r->operand[0], *what, *owner, *id = argument(r->args, "--id");
@@ -199,11 +214,7 @@ static kiln_status refuse(const plugin_request *r, const char *kind, const char 
     }
     if (find(language, languages, N_LANGUAGES) == N_LANGUAGES)
         return error_set(e, KILN_ERR_INVALID, "--lang %s: it is c, c++ or rust", language);
-    if (!is_name(name))
-        return error_set(e, KILN_ERR_INVALID,
-                         "'%s' is no name for a plugin; it is like soft-glow: small letters, digits and single "
-                         "hyphens, a letter first, %d at most",
-                         name, NAME_MAX_BYTES);
+    if (!is_name(name)) return refuse_name(r, kind, name, e);
     if (id && (!name_is_valid(id) || !strchr(id, '.') || id[0] == '.' || strlen(id) >= sizeof n->id ||
                strncmp(id, "org.kiln.", strlen("org.kiln.")) == 0))
         return error_set(e, KILN_ERR_INVALID, "--id %s: an id begins with a domain of yours, as org.example.soft-glow",

@@ -7,14 +7,19 @@
  */
 #include "cli/sample_sampling.h"
 
+#include "base/memory_alloc.h"
+#include "base/memory_guard.h"
 #include "cli/sample_values.h"
 #include "kiln/denoiser.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define DEVIATION 0.25
 enum { CHANNELS = 4, SLOTS = 64, NUMBERS = 16, NUMBERS_EACH = 64, TERMS = 64, PATH = 4096, FINE = 32 };
@@ -50,6 +55,7 @@ typedef struct rig {
     sampled *out;
     memory_of *kept;
     kiln_latent_shape shape;
+    void *options;          /* NULL: the row has none */
     kiln_latent *x, *guess; /* of the last denoise() */
     kiln_latent **made;     /* by latents->create(), all of them */
     size_t n_made;
@@ -604,6 +610,19 @@ static void rig_free(rig *r)
     for (size_t i = 0; i < r->n_made; i++) latent_free(r->made[i]);
     latent_free(r->x), latent_free(r->guess);
     free(r->made), free(r->exact), free(r->path);
+    mem_free(r->options);
+}
+
+/* As a run gives them: NULL where params_size is 0. What lies behind them cannot be read. */
+static int options_ready(rig *r)
+{
+    const size_t size = r->plan->row->params_size;
+    if (!size || !r->plan->options) return !size;
+    mem_guard(1, 0xa5);
+    r->options = mem_aligned(sizeof(double), size);
+    mem_guard(0, 0);
+    if (r->options) memcpy(r->options, r->plan->options, size);
+    return r->options != NULL;
 }
 
 static int rig_ready(rig *r)
@@ -613,7 +632,7 @@ static int rig_ready(rig *r)
     r->x = latent_new(r->shape), r->guess = latent_new(r->shape);
     r->kept = p->resume ? kept_copy(p->resume->kept) : calloc(1, sizeof *r->kept);
     r->out->kept = r->kept;
-    if (!r->x || !r->guess || !r->kept) return 0;
+    if (!r->x || !r->guess || !r->kept || !options_ready(r)) return 0;
     if (p->resume)
         memcpy(r->x->v, p->resume->x, r->x->count * sizeof *r->x->v);
     else if (p->start)
@@ -645,7 +664,7 @@ kiln_status sampling_try(const sampling_plan *p, sampled *out)
                             .first = p->first,
                             .sigma = p->sigma,
                             .process = p->process,
-                            .options = p->options,
+                            .options = r.options,
                             .x = r.x,
                             .seed = p->seed,
                             .self = &r,
@@ -669,4 +688,80 @@ kiln_status sampling_try(const sampling_plan *p, sampled *out)
     if (out->x) memcpy(out->x, r.x->v, r.x->count * sizeof *out->x);
     rig_free(&r);
     return out->x ? KILN_OK : KILN_ERR_NOMEM;
+}
+
+/* ---- in another process ---- */
+
+static int put(int fd, const void *data, size_t bytes)
+{
+    for (const char *at = data; bytes;) {
+        ssize_t n = write(fd, at, bytes);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) return 0;
+        at += n, bytes -= (size_t)n;
+    }
+    return 1;
+}
+
+static int get(int fd, void *data, size_t bytes)
+{
+    for (char *at = data; bytes;) {
+        ssize_t n = read(fd, at, bytes);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) return 0;
+        at += n, bytes -= (size_t)n;
+    }
+    return 1;
+}
+
+static int put_sampled(int fd, const sampled *o)
+{
+    const memory_of *m = o->kept;
+    int fine = put(fd, o, sizeof *o) && put(fd, o->x, o->count * sizeof *o->x) && put(fd, m, sizeof *m);
+    for (size_t i = 0; fine && i < m->n_slot; i++) {
+        const kiln_latent *l = m->slot[i].latent;
+        fine = put(fd, &l->shape, sizeof l->shape) && put(fd, l->v, l->count * sizeof *l->v);
+    }
+    return fine;
+}
+
+/* The other process's pointers are never looked at. */
+static int get_sampled(int fd, sampled *o)
+{
+    if (!get(fd, o, sizeof *o)) return *o = (sampled){0}, 0;
+    memory_of *m = o->kept = calloc(1, sizeof *m);
+    o->x = malloc(o->count * sizeof *o->x);
+    if (!m || !o->x || !get(fd, o->x, o->count * sizeof *o->x) || !get(fd, m, sizeof *m)) {
+        if (m) m->n_slot = 0;
+        return 0;
+    }
+    const size_t n = m->n_slot;
+    for (m->n_slot = 0; m->n_slot < n; m->n_slot++) {
+        kiln_latent_shape s;
+        kiln_latent *l = get(fd, &s, sizeof s) ? latent_new(s) : NULL;
+        if (!l) return 0;
+        if (!get(fd, l->v, l->count * sizeof *l->v)) return latent_free(l), 0;
+        m->slot[m->n_slot].latent = l;
+    }
+    return 1;
+}
+
+kiln_status sampling_elsewhere(const sampling_plan *p, sampled *out)
+{
+    enum { SECONDS = 20 };
+    int fd[2];
+    *out = (sampled){0};
+    if (pipe(fd) != 0) return KILN_ERR_IO;
+    pid_t pid = fork();
+    if (pid == 0) {
+        close(fd[0]);
+        alarm(SECONDS);
+        _exit(sampling_try(p, out) != KILN_OK || !put_sampled(fd[1], out));
+    }
+    close(fd[1]);
+    int fine = pid > 0 && get_sampled(fd[0], out);
+    close(fd[0]);
+    while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR) continue;
+    if (!fine) sampled_free(out);
+    return fine ? KILN_OK : KILN_ERR_IO;
 }

@@ -14,8 +14,8 @@ typedef struct sampled sampled;
 /* What a run of a sampler is given. */
 typedef struct {
     const kiln_sampler *row;
-    const void *options;
-    uint32_t process; /* kiln_process */
+    const void *options; /* row->params_size bytes; the sampler gets them as a run gives them: a copy, NULL of none */
+    uint32_t process;    /* kiln_process */
     const double *sigma;
     size_t n, first;
     int64_t side; /* height and width; four channels */
@@ -50,6 +50,9 @@ struct sampled {
 
 /* KILN_ERR_NOMEM: nothing was tried. Free with sampled_free(), also then. */
 kiln_status sampling_try(const sampling_plan *, sampled *out);
+/* The same in a process of its own, where no variable has a value yet that this process's samplings gave it, if it has
+ * made none. KILN_ERR_IO: that process ended too early. */
+kiln_status sampling_elsewhere(const sampling_plan *, sampled *out);
 void sampled_free(sampled *);
 
 /* Where the probability flow leads that passes through x0 at sigma[0]: the exact x at each of sigma[1..n], [n][count];

@@ -8,6 +8,7 @@
 #include "window_plan.h"
 
 #include <assert.h>
+#include <dlfcn.h>
 #include <stdio.h>
 
 static const kiln_host *host_of(const evaluator *e) { return e->call->host; }
@@ -695,6 +696,33 @@ kiln_status evaluator_further(evaluator *e, int set, const kiln_further_guess *a
     return status;
 }
 
+/* The id of the plugin that has this function; the row does not say it. */
+static const char *plugin_of(kiln_status (*function)(const kiln_sampling *))
+{
+    Dl_info from = {0};
+    void *file = dladdr((void *)(uintptr_t)function, &from) && from.dli_fname
+                     ? dlopen(from.dli_fname, RTLD_LAZY | RTLD_NOLOAD)
+                     : NULL;
+    const kiln_plugin *table = file ? dlsym(file, "kiln_plugin_v1") : NULL;
+    const char *id = table ? table->id : "a plugin";
+    if (file) dlclose(file);
+    return id;
+}
+
+/* Whoever wrote the sampler looks there first: a wrong coefficient is likelier than broken weights. */
+static kiln_status blame_sampler(const evaluator *e, double sigma, const char *weights)
+{
+    const kiln_sampler *row = e->foreign;
+    int given = 1;
+    TRY(latent_is_finite(e->space, &e->last->x, &given));
+    return host_of(e)->fail(e->call->ctx, KILN_ERR_INVALID,
+                            "sampler '%.100s' of %.100s %s a number that is not finite at noise level %g, in f32 too; "
+                            "look at its coefficients there, and try euler: if that fails as well, look whether the "
+                            "model's weights are whole: kiln inspect --finite %.300s",
+                            row->name, plugin_of(row->run), given ? "got from the model" : "asked the model about",
+                            sigma, weights);
+}
+
 /* *again 1: the guess at v->x is to be made once more, with networks in f32 from here to the sampling's end. */
 static kiln_status check_finite(const evaluator *e, const kiln_latent *x0, double sigma, int *again)
 {
@@ -706,10 +734,12 @@ static kiln_status check_finite(const evaluator *e, const kiln_latent *x0, doubl
     *again = !v->precision && kiln_goes_wider(e->call, "denoiser", &v->precision, v->ran);
     if (*again) v->apart = NULL;
     if (*again) return KILN_OK;
+    const char *weights = kiln_file_of(host_of(e)->ability(KILN_WEIGHTS_ABILITY), e->model[0]->weights);
+    if (e->foreign) return blame_sampler(e, sigma, weights);
     return host_of(e)->fail(e->call->ctx, KILN_ERR_INVALID,
                             "the model gave a number that is not finite at noise level %g, in f32 too; try a lower cfg "
                             "or another sampler, and look whether its weights are whole: kiln inspect --finite %.300s",
-                            sigma, kiln_file_of(host_of(e)->ability(KILN_WEIGHTS_ABILITY), e->model[0]->weights));
+                            sigma, weights);
 }
 
 /* ---- the guider's guess ---- */

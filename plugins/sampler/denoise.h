@@ -109,6 +109,7 @@ struct evaluator {
     /* What guidance on the first model remembers: [its n_guidance]; NULL: none does. */
     struct guidance_memory *memory;
     const kiln_sampling *session; /* where that is kept across steps */
+    const kiln_sampler *foreign;  /* the sampler, where it is none of this plugin's; else NULL */
     size_t number;                /* of this evaluator in the session */
 };
 

@@ -11,6 +11,7 @@
 #include "options.h"
 #include "sample_session.h"
 #include "sample_state.h"
+#include "samplers.h"
 #include "sizeless.h"
 
 #include <math.h>
@@ -386,6 +387,14 @@ static kiln_status check_sigmas(const kiln_session *s)
     return KILN_OK;
 }
 
+/* Also a node's own loop, which has no row. */
+static int is_own(const kiln_sampler *row)
+{
+    size_t i = 0;
+    while (i < sampler_row_count && sampler_rows[i] != row) i++;
+    return !row || i < sampler_row_count;
+}
+
 static kiln_status open_evaluators(kiln_session *s)
 {
     size_t n = s->job->n_guider;
@@ -400,6 +409,7 @@ static kiln_status open_evaluators(kiln_session *s)
                          .seed = s->job->noise->seed,
                          .steps = (int64_t)s->job->n,
                          .session = &s->api,
+                         .foreign = is_own(s->job->sampler) ? NULL : s->job->sampler,
                          .number = i};
         TRY(evaluator_open(e, s->job->guider[i]));
         int32_t own = e->model[0]->denoiser->latent->channels,

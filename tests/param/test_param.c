@@ -539,7 +539,9 @@ static void test_a_table_is_legal_or_says_why(void)
                   {1, 1 << 20, 64, "the stride of the parameters is 1048576 bytes"},
                   {1, sizeof(kiln_param) + 1, 64, "the stride of the parameters"},
                   {1u << 20, sizeof(kiln_param), 64, "1048576 parameters; the most is"},
-                  {1, sizeof(kiln_param), SIZE_MAX, "params_size is"}};
+                  {1, sizeof(kiln_param), SIZE_MAX, "params_size is"},
+                  {1, sizeof(kiln_param), 0, "1 parameters and params_size 0"},
+                  {0, sizeof(kiln_param), 64, "and n_param 0: a struct that no row fills, though there is an array"}};
     for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
         const kiln_param_table t = {.size = sizeof t,
                                     .param = every_row,
@@ -550,6 +552,8 @@ static void test_a_table_is_legal_or_says_why(void)
         CHECK(param_rows_check(&t, &e) == KILN_ERR_INVALID);
         CHECK_MSG(strstr(e.message, tables[i].why), "'%s' does not say '%s'", e.message, tables[i].why);
     }
+    const kiln_param_table empty = {.size = sizeof empty, .params_size = 1}; /* as C++ sizes a struct without members */
+    CHECK_EQ(param_rows_check(&empty, &e), KILN_OK);
 }
 
 static void test_rows_are_found_by_name(void)

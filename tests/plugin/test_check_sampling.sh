@@ -1,4 +1,4 @@
-# test_check_sampling.sh - `kiln check-plugin` names each of 44 ways in which samplers and schedules break their contract, and finds nothing in those
+# test_check_sampling.sh - `kiln check-plugin` names each of 52 ways in which samplers and schedules break their contract, and finds nothing in those
 # that do not; levels, JSON, and what it says when it could try nothing.
 status=0
 work=$(mktemp -d)
@@ -31,6 +31,10 @@ ways=( # KIND NAME|what is said of it
     'sampler silent|message .*at the high ends' 'sampler no_terms|call .*a sum of none' 'sampler null_latent|call .*no latent'
     'sampler first_is_ignored|resume .*other numbers when it went on from step 1' 'sampler acts_when_done|steps .*a number that is not below n'
     'sampler exits|exit .*status 0' 'sampler aborts|crash .*SIGABRT' 'sampler hangs_up|cancel .*returned KILN_OK when step()'
+    'sampler no_rows|options .*its row has no params_size, and so s->options is NULL' 'sampler beyond_options|options .*beyond the 16 bytes of its options'
+    'sampler static_across|resume .*another process went on from step 1, and the same ones in this one' 'sampler order_0|order-row .*its row says order 0, which is'
+    'sampler order_too_low|order-row .*2^[12]\.[0-9]* at least, and its row says order 1;' 'sampler asks_less|evaluations .*1.00 times a step; its row says 1.50'
+    'sampler rows_unread|unread-rows .*so that none of them is read' 'sampler says_stochastic|asks-noise .*asks for no noise, neither at its defaults'
     'sampler option_divides|finite .*at the low ends' 'sampler one_step_fails|message .*with one step'
     'schedule rises|descends .*level 2' 'schedule negative|finite .*negative' 'schedule nan|finite .*not a number' 'schedule too_high|ends .*begins at'
     'schedule leaves_noise|ends .*which leaves noise' 'schedule overruns|memory .*behind its room' 'schedule deaf_to_room|room .*has to say that there are more'
@@ -66,6 +70,19 @@ P
 compile -DONLY_GOOD "$hostile/bad_sampling.c" -o good_sampling.so
 "$kiln" check-plugin good_sampling.so >report.txt 2>&1
 [ $? -eq 0 ] && grep -q 'contract yes, behaviour yes' report.txt && yes good_plugin || { cat report.txt; no good_plugin; }
+# It says what was tried.
+for said in 'evaluations *1.00 a step (its row says 1.00)' 'order *[01]\.[0-9]* (its row says 1)' 'resume *the same numbers from each of 11 steps on, and in another process' 'law *of data with noise on it: mean square 1'; do
+    grep -q "  ok   $said" report.txt && yes "says_${said%% *}" || { cat report.txt; no "says_${said%% *}"; }
+done
+"$kiln" check-plugin good_sampling.so --json | grep '"event": "holds", "kind": "sampler"' | grep -q '"test": "order"' && yes says_it_in_json || no says_it_in_json
+# Half of what options take is refused when the plugin is loaded.
+refused() { # NAME SED WORDS
+    sed "$2" "$KILN_ROOT/tests/plugin/hostile/bad_sampling.c" >half.c && compile -DONLY_GOOD half.c -o half.so
+    "$kiln" check-plugin half.so >report.txt 2>&1; [ $? -eq 1 ] && grep -q "FAIL table .*sampler bad_good: $3" report.txt && yes "$1" || { cat report.txt; no "$1"; }
+}
+refused rows_without_their_number 's/KILN_ARRAY(param, option), /.param = option, /' 'params_size is 16, and n_param 0: .*though there is an array of rows'
+refused a_struct_without_rows 's/KILN_ARRAY(param, option), //' 'params_size is 16, and n_param 0: a struct that no row fills;'
+refused rows_without_a_struct 's/\.params_size = sizeof(options), //' '2 parameters and params_size 0'
 # Of order 2, said to be 4: its order is still growing a little at the most steps.
 sed 's/\.order = 2/.order = 4/; s/org.example.midpoint/org.example.boasts/' "$KILN_ROOT/plugins/examples/midpoint.c" >boasts.c && compile boasts.c -o boasts.so
 "$kiln" check-plugin boasts.so >report.txt 2>&1

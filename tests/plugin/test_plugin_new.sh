@@ -115,6 +115,13 @@ wrong soft-node-cpp 's/v < 1 ? v : 1/v < 1 ? v * 0.9 : 1/' 'FAIL twice_64_is_128
 wrong soft-node-c 's/v < 1 ? v : 1/v < 1 ? v * 0.9 : 1/' 'FAIL twice_64_is_128'; verdict the_node_test_sees_another_factor $?
 wrong soft-node-c 's/"0.1.0", "MIT"/"0.2.0", "MIT"/' "version '0.1.0' in the manifest, '0.2.0' in the plugin"; verdict a_manifest_that_differs_is_seen $?
 wrong soft-sampler-c 's/1 - ratio}/1 - ratio * 0.9}/' 'FAIL it_draws_what_euler_draws\|FAIL law'; verdict the_sampler_test_sees_another_step $?
+grep -q 'name = "soft_sampler_c"' soft-sampler-c/soft_sampler_c.c && grep -q 'sampler_name: soft_sampler_c,' soft-sampler-c/soft-sampler-c.yaml; verdict a_samplers_name_has_underscores $?
+rm -rf changed && cp -r soft-sampler-c changed && sed -i 's/width: 128, height: 128/width: 64, height: 64/' changed/soft-sampler-c.yaml
+(cd changed && make test) >"$work/said.txt" 2>&1; [ $? -ne 0 ] && grep -q 'FAIL there_is_a_picture' "$work/said.txt"; verdict the_sampler_test_sees_a_blank_picture $?
+rm -rf changed && cp -r soft-sampler-c changed && sed -i 's/sampler_name: euler/sampler_name: heun/' changed/soft-sampler-c.yaml
+(cd changed && make test) >"$work/said.txt" 2>&1; [ $? -ne 0 ] && grep -q 'FAIL it_draws_what_euler_draws: .* of their size apart' "$work/said.txt"; verdict the_sampler_test_sees_another_method $?
+rm -rf changed && cp -r soft-sampler-c changed && rm changed/*.so && sed -i 's/{ratio, 1 - ratio}/{1e300 * 1e300, 1}/' changed/*.c && make -C changed >"$work/said.txt" 2>&1 && kiln run changed/soft-sampler-c.yaml --plugins changed --no-cache --out out >"$work/said.txt" 2>&1
+grep -q "sampler 'soft_sampler_c' of org.example.soft-sampler-c asked the model about a number that is not finite" "$work/said.txt"; verdict a_sampler_that_diverges_is_named_with_its_plugin $?
 wrong soft-guider-c 's/guess.NEGATIVE., ((/guess[NEGATIVE], 0.5 * ((/' 'FAIL it_guides'; verdict the_guider_test_sees_another_scale $?
 wrong soft-model-c 's/return o->add(p, h, o->reshape/return o->add(p, o->affine(p, h, 1, 0.1f), o->reshape/' 'FAIL a_network_of_zeros'; verdict the_model_test_sees_another_network $?
 wrong soft-op-c 's/y\[i\] = y\[i - row\] > x\[i\]/y[i] = y[i - row] > x[i] + 0.1f/' 'FAIL f32\|FAIL op'; verdict the_op_test_sees_a_fast_form_that_differs $?
@@ -127,6 +134,9 @@ refused() { # WORDS ARGUMENT...
 }
 mkdir empty && cd empty && touch taken && ln -s nowhere dangling && before=$(ls -A)
 refused "'Soft Glow' is no name for a plugin; it is like soft-glow" "Soft Glow"; verdict a_name_with_blanks $?
+refused "'a_b' is no name for a plugin; call the plugin a-b, and its sampler will be a_b" a_b --kind sampler; verdict underscores_are_the_samplers $?
+refused "a letter first, 40 at most; call it a-b" a_b; verdict underscores_are_hyphens $?
+refused "would bring 'euler_ancestral', and org.kiln.sampler has that" euler-ancestral --kind sampler; verdict a_sampler_of_kilns_with_an_underscore $?
 refused "is no name for a plugin" ../up; verdict a_name_with_folders $?
 refused "is no name for a plugin" 3d; verdict a_name_that_begins_with_a_digit $?
 refused "is no name for a plugin" a--b; verdict two_hyphens $?

@@ -4,6 +4,7 @@
  */
 #include "sampling_kit.h"
 
+#include "kiln/sampler.h"
 #include "kiln/store.h"
 
 enum { STEPS = 6 };
@@ -160,11 +161,47 @@ static void test_what_is_broken_in_f32_too_is_said(void)
     forget();
 }
 
+/* A sampler of somebody else's, which makes infinities of its own. */
+static kiln_status diverge(const kiln_sampling *s)
+{
+    kiln_latent *d = s->slot(s, "guess");
+    if (!d) return KILN_ERR_NOMEM;
+    for (size_t i = s->first; i < s->n; i++) {
+        kiln_status status = s->denoise(s, s->x, s->sigma[i], d);
+        if (status) return status;
+        s->lincomb(s, s->x, 2, (double[]){INFINITY, 1}, (kiln_latent *[]){s->x, d});
+        if ((status = s->step(s, i, d))) return status;
+    }
+    return KILN_OK;
+}
+
+static void test_a_foreign_sampler_is_named_first(void)
+{
+    static const kiln_sampler row = {.size = sizeof row, .name = "diverging", .doc = "Diverges.", .run = diverge};
+    run_in(KILN_F32);
+    network.record = network_record, network.family = "kit";
+    registry_owner_set("test", NULL);
+    CHECK_EQ(((const kiln_sampler_api *)rig_host()->ability(KILN_SAMPLER_ABILITY))->register_sampler(&row), KILN_OK);
+    registry_owner_set(NULL, NULL);
+    kiln_node node = node_ksampler;
+    kiln_value *in[4] = {network_model(), positive(), negative(), empty_latent()};
+    node.run = run_inside;
+    refused(&node, "steps=3; sampler_name=diverging", in,
+            "sampler 'diverging' of a plugin asked the model about a number that is not finite at noise "
+            "level");
+    network.record = broken_record, network.family = "broken too";
+    refused(&node, "steps=3; sampler_name=diverging", in,
+            "sampler 'diverging' of a plugin got from the model a number that is not finite");
+    CHECK_MSG(strstr(call_why.message, "kiln inspect --finite ") != NULL, "%s", call_why.message);
+    for (int i = 0; i < 4; i++) drop(in[i]);
+    forget();
+}
+
 int main(int argc, char **argv)
 {
-    static const test_case cases[] = {CASE(test_N3_a_sampling_goes_on_in_f32),
-                                      CASE(test_what_a_table_excludes_is_not_tried),
-                                      CASE(test_what_is_broken_in_f32_too_is_said)};
+    static const test_case cases[] = {
+        CASE(test_N3_a_sampling_goes_on_in_f32), CASE(test_what_a_table_excludes_is_not_tried),
+        CASE(test_what_is_broken_in_f32_too_is_said), CASE(test_a_foreign_sampler_is_named_first)};
     open_plugin();
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }

@@ -1,4 +1,4 @@
-/* my_plugin.c - a sampler: once this plugin is on the search path, KSampler's list has "my-plugin".
+/* my_plugin.c - a sampler: once this plugin is on the search path, KSampler's list has "my_plugin".
  *
  * It is Euler's method for dx/dsigma = (x - x0) / sigma (Karras et al. 2022, arXiv:2206.00364, section 3), to begin
  * with. The order it says is the order it is held to. */
@@ -22,7 +22,7 @@ static kiln_status run(const kiln_sampling *s)
 
 static const kiln_sampler sampler = {
     .size = sizeof sampler,
-    .name = "my-plugin",
+    .name = "my_plugin",
     .doc = "Euler's method.",
     .source = "Karras et al. 2022, arXiv:2206.00364",
     .order = 1,

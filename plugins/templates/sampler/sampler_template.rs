@@ -1,4 +1,4 @@
-//! my_plugin.c - a sampler: once this plugin is on the search path, KSampler's list has "my-plugin".
+//! my_plugin.c - a sampler: once this plugin is on the search path, KSampler's list has "my_plugin".
 //!
 //! It is Euler's method for dx/dsigma = (x - x0) / sigma (Karras et al. 2022, arXiv:2206.00364, section 3), to begin with.
 //! The order it says is the order it is held to.
@@ -23,7 +23,7 @@ unsafe extern "C" fn run(s: *const kiln_sampling) -> kiln_status {
 }
 
 static ROW: Row<kiln_sampler> = Row(kiln_sampler {
-    name: text!("my-plugin"),
+    name: text!("my_plugin"),
     doc: text!("Euler's method."),
     source: text!("Karras et al. 2022, arXiv:2206.00364"),
     order: 1,

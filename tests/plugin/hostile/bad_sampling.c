@@ -23,7 +23,8 @@ static const kiln_param option[] = {
     X(calls_unconditional) X(resizes_unsaid) X(writes_levels) X(one_order_less) X(too_much_noise) X(no_noise) \
     X(not_finite) X(never_asks) X(asks_twice) X(static_counter) X(unwritten) X(wrong_code) X(silent) \
     X(no_terms) X(null_latent) X(first_is_ignored) X(acts_when_done) X(exits) X(aborts) X(hangs_up) \
-    X(option_divides) X(steps_late) X(one_step_fails)
+    X(option_divides) X(steps_late) X(one_step_fails) X(no_rows) X(beyond_options) X(static_across) \
+    X(order_0) X(order_too_low) X(asks_less) X(says_stochastic) X(rows_unread)
 /* clang-format on */
 #define NAME(way) WAY_##way,
 enum { WAYS(NAME) WAY_COUNT };
@@ -39,6 +40,7 @@ static kiln_status bad(const kiln_sampling *s, int way)
                       way == WAY_too_much_noise || way == WAY_no_noise;
     kiln_latent *d = way == WAY_null_latent ? NULL : s->slot(s, "guess"), *n = noisy ? s->slot(s, "noise") : d;
     double *kept = s->scalars(s, "kept", 2);
+    if (way == WAY_beyond_options) s->lincomb(s, d, 1, (double[]){((const volatile double *)o)[2]}, &d);
     if (way == WAY_exits) exit(0);
     if (way == WAY_aborts) abort();
     if (way == WAY_one_step_fails && s->n == 1) return KILN_ERR_INVALID;
@@ -57,13 +59,15 @@ static kiln_status bad(const kiln_sampling *s, int way)
         if (status != KILN_OK && way != WAY_deaf_to_denoise) return status;
         if (way == WAY_asks_twice) TRY(s->denoise(s, s->x, from, d));
         if (way == WAY_calls_unconditional) TRY(s->unconditional(s, d));
-        if (way == WAY_option_divides) s->lincomb(s, d, 1, (double[]){1 / o->gain}, (kiln_latent *[]){d});
+        if (way == WAY_option_divides || way == WAY_no_rows)
+            s->lincomb(s, d, 1, (double[]){1 / o->gain}, (kiln_latent *[]){d});
         if (noisy && to > 0) /* eta 1: all the noise that the step may have */
             down = sqrt(fmax(0, to * to - o->eta * o->eta * to * to * (from * from - to * to) / (from * from)));
         double a = from > 0 ? (down - from) / from : 0;
         if (way == WAY_one_order_less) a *= 1.05;
         if (way == WAY_keeps_history) a *= 1 + 1e-4 * history, history = from;
         if (way == WAY_static_counter) a *= 1 + 1e-4 * counter++;
+        if (way == WAY_static_across) a *= 1 + 1e-3 * (i > 0 ? history : 0), history = from;
         if (way == WAY_not_finite && i == 3) a = NAN;
         if (way == WAY_unwritten) {
             double *memory = malloc(4096);
@@ -83,6 +87,26 @@ static kiln_status bad(const kiln_sampling *s, int way)
         if (way == WAY_steps_late && i + 1 == s->n) continue;
         status = s->step(s, way == WAY_steps_back ? s->n - 1 - i : way == WAY_steps_beyond ? i + 1 : i, d);
         if (status != KILN_OK && way != WAY_deaf_to_cancel) return way == WAY_hangs_up ? KILN_OK : status;
+    }
+    return KILN_OK;
+}
+
+/* Nothing is wrong with it but its row, which says order 1. */
+static kiln_status run_heun(const kiln_sampling *s)
+{
+    kiln_latent *d = s->slot(s, "guess"), *e = s->slot(s, "later"), *y = s->slot(s, "there");
+    if (!d || !e || !y) return KILN_ERR_NOMEM;
+    for (size_t i = s->first; i < s->n; i++) {
+        const double from = s->sigma[i], to = s->sigma[i + 1], a = (to - from) / from;
+        TRY(s->denoise(s, s->x, from, d));
+        s->lincomb(s, y, 2, (double[]){1 + a, -a}, (kiln_latent *[]){s->x, d});
+        if (to > 0) {
+            const double b = (to - from) / to;
+            TRY(s->denoise(s, y, to, e));
+            s->lincomb(s, y, 4, (double[]){1 + a / 2, -a / 2, b / 2, -b / 2}, (kiln_latent *[]){s->x, d, y, e});
+        }
+        s->lincomb(s, s->x, 1, (double[]){1}, (kiln_latent *[]){y});
+        TRY(s->step(s, i, d));
     }
     return KILN_OK;
 }
@@ -155,7 +179,11 @@ static kiln_status open_plugin(const kiln_host *h)
     row[WAY_good].flags = row[WAY_deaf_to_noise].flags = row[WAY_too_much_noise].flags = row[WAY_no_noise].flags =
         KILN_SAMPLER_STOCHASTIC;
     row[WAY_says_unconditional].flags = KILN_SAMPLER_UNCONDITIONAL;
-    row[WAY_one_order_less].order = 2;
+    row[WAY_one_order_less].order = 2, row[WAY_order_0].order = 0, row[WAY_asks_less].evaluations = 1.5;
+    row[WAY_order_too_low].run = run_heun, row[WAY_order_too_low].evaluations = 2;
+    row[WAY_says_stochastic].flags = KILN_SAMPLER_STOCHASTIC;
+    row[WAY_rows_unread].n_param = 0, row[WAY_rows_unread].params_size = 0;
+    row[WAY_no_rows].param = NULL, row[WAY_no_rows].n_param = 0, row[WAY_no_rows].params_size = 0;
     for (size_t i = 0; i < WAY_COUNT; i++)
         if (IS_WANTED(i)) TRY(api->register_sampler(&row[i]));
     for (size_t i = 0; i < LEVELS_COUNT; i++)
