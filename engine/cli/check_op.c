@@ -30,8 +30,8 @@ typedef struct {
 } check;
 
 /* What one run reads and writes. GUARD bytes stand before a result; behind it stand as many as an op writes that takes
- * its results for numbers four times as wide (f64 for f16), so that such an op is told and does not break the check's own memory.
- * An operand has as many behind it. */
+ * its results for numbers four times as wide (f64 for f16), so that such an op is told and does not break the check's
+ * own memory. An operand has as many behind it. */
 typedef struct {
     void *in[KILN_OP_OPERANDS], *out[KILN_OP_RESULTS];
     size_t in_bytes[KILN_OP_OPERANDS], out_bytes[KILN_OP_RESULTS];
