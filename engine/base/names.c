@@ -30,12 +30,13 @@ static size_t distance(const char *a, size_t n, const char *b, size_t m)
     return row[n % 3][m];
 }
 
-const char *nearest_name(const char *word, const char *(*at)(void *arg, size_t i), size_t n, void *arg)
+static const char *nearest_within(const char *word, const char *(*at)(void *arg, size_t i), size_t n, void *arg,
+                                  size_t limit)
 {
     size_t len = strlen(word);
     if (len == 0 || len > NAME_LONGEST) return NULL;
     const char *best = NULL;
-    size_t limit = len / 3 + 1, best_distance = limit + 1;
+    size_t best_distance = limit + 1;
     for (size_t i = 0; i < n; i++) {
         const char *name = at(arg, i);
         size_t m = name ? strlen(name) : 0;
@@ -44,6 +45,16 @@ const char *nearest_name(const char *word, const char *(*at)(void *arg, size_t i
         if (d < best_distance && 2 * d <= (m > len ? m : len)) best_distance = d, best = name;
     }
     return best;
+}
+
+const char *nearest_name(const char *word, const char *(*at)(void *arg, size_t i), size_t n, void *arg)
+{
+    return nearest_within(word, at, n, arg, strlen(word) / 3 + 1);
+}
+
+const char *nearest_type(const char *word, const char *(*at)(void *arg, size_t i), size_t n, void *arg)
+{
+    return nearest_within(word, at, n, arg, (strlen(word) + 1) / 4 + 1);
 }
 
 static const char *array_at(void *arg, size_t i) { return ((const char *const *)arg)[i]; }

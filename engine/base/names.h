@@ -15,6 +15,8 @@
 /* The nearest of n candidates, the first of several that are equally near; NULL: none is near. A candidate may be NULL.
  * For "unknown node 'KSamplr'; did you mean 'KSampler'?". */
 const char *nearest_name(const char *word, const char *(*at)(void *arg, size_t i), size_t n, void *arg);
+/* The same of node types, of which many begin with one word ("ImageInvert", "ImageBlend"): nearer ones alone. */
+const char *nearest_type(const char *word, const char *(*at)(void *arg, size_t i), size_t n, void *arg);
 const char *nearest_of(const char *word, const char *const *name, size_t n);
 
 /* [A-Za-z0-9_.+-]{1,128}: node types, ports, parameters, plugin ids. NULL is no name. */

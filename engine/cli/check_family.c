@@ -115,9 +115,9 @@ static void try_fixtures(trial *t, const check_context *of)
         arena_free(&ctx.scratch);
     }
     if (!mine)
-        check_left(&t->counts, t->row->name,
-                   "on its own weights: %s; give a small file with --fixture, or --workflow one that loads them",
-                   of->n_fixture ? "it takes none of the files for its own" : "there are none");
+        check_untried(&t->counts, CHECK_GIVE_WEIGHTS,
+                      "on its own weights: %s; give a small file with --fixture, or --workflow one that loads them",
+                      of->n_fixture ? "it takes none of the files for its own" : "there are none");
     runtime_free(rt);
 }
 

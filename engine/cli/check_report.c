@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SHOWN = 3, TESTS = 32 };
+enum { SHOWN = 3, TESTS = 32, UNTRIED_MAX = 64, UNTRIED_SHOWN = 4 };
 
 static int as_json;
 /* How often each test failed of the subject: the first few are printed. */
@@ -17,6 +17,12 @@ static struct {
     unsigned n;
 } failed_before[TESTS];
 static char subject_kind[32], subject_name[256];
+/* Of one file: what the badge says nothing about. */
+static struct {
+    char name[256];
+    const char *give;
+} untried[UNTRIED_MAX];
+static size_t n_untried;
 
 static const char *const level_name[CHECK_LEVELS] = {"contract", "behaviour", "quality"};
 
@@ -52,7 +58,7 @@ uint64_t check_failures(const check_counts *c)
 
 void check_add(check_counts *to, const check_counts *more)
 {
-    to->passed += more->passed, to->left += more->left;
+    to->passed += more->passed, to->left += more->left, to->untried += more->untried;
     for (int i = 0; i < CHECK_LEVELS; i++) to->failed[i] += more->failed[i];
 }
 
@@ -155,6 +161,15 @@ void check_holds(check_counts *c, const char *test, const char *fmt, ...)
     print_flush(stdout); /* its process may crash later */
 }
 
+static void put_left(check_counts *c, const char *what, const char *text)
+{
+    c->left++;
+    if (as_json)
+        print_event("not_checked", NULL, what, text);
+    else
+        print_text(stdout, "  not checked: %s: %s\n", what, text);
+}
+
 void check_left(check_counts *c, const char *what, const char *fmt, ...)
 {
     char text[1024];
@@ -162,11 +177,44 @@ void check_left(check_counts *c, const char *what, const char *fmt, ...)
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    c->left++;
-    if (as_json)
-        print_event("not_checked", NULL, what, text);
-    else
-        print_text(stdout, "  not checked: %s: %s\n", what, text);
+    put_left(c, what, text);
+}
+
+/* ---- what was not tried ---- */
+
+void check_untried(check_counts *c, const char *give, const char *fmt, ...)
+{
+    char text[1024];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    put_left(c, subject_name, text);
+    c->untried++;
+    check_list_untried(give);
+}
+
+void check_list_untried(const char *give)
+{
+    if (n_untried == UNTRIED_MAX) return;
+    snprintf(untried[n_untried].name, sizeof untried->name, "%s", subject_name);
+    untried[n_untried++].give = give;
+}
+
+void check_was_tried(const char *name)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < n_untried; i++)
+        if (strcmp(untried[i].name, name) != 0) untried[kept++] = untried[i];
+    n_untried = kept;
+}
+
+static void print_untried(void)
+{
+    for (size_t i = 0; i < n_untried && i < UNTRIED_SHOWN; i++)
+        print_text(stdout, "%s%s was not tried: give it %s", i ? "; " : " (", untried[i].name, untried[i].give);
+    if (n_untried > UNTRIED_SHOWN) print_text(stdout, "; and %zu more were not tried", n_untried - UNTRIED_SHOWN);
+    if (n_untried) print_text(stdout, ")");
 }
 
 /* ---- the end ---- */
@@ -181,6 +229,12 @@ static void print_counts(const char *plugin, const char *version, const check_co
                (unsigned long long)c->passed, (unsigned long long)c->left);
     for (int i = 0; i < CHECK_LEVELS; i++)
         str_printf(&s, ", \"%s\": %llu", level_name[i], (unsigned long long)c->failed[i]);
+    str_append(&s, ", \"untried\": [");
+    for (size_t i = 0; i < n_untried; i++) {
+        if (i) str_append(&s, ", ");
+        str_json(&s, untried[i].name, strlen(untried[i].name), 0);
+    }
+    str_append(&s, "]");
     print_line(&s);
 }
 
@@ -188,6 +242,7 @@ void check_summary(const char *plugin, const char *version, const check_counts *
 {
     if (as_json) {
         print_counts(plugin, version, c, n);
+        n_untried = 0;
         return;
     }
     print_text(stdout, "  %s: %llu checks passed, %llu failed; %llu tried, %llu not checked\n", plugin,
@@ -196,5 +251,7 @@ void check_summary(const char *plugin, const char *version, const check_counts *
     print_text(stdout, "  badge: %s %s, kiln %d.%d:", plugin, version, KILN_ABI_MAJOR, KILN_ABI_NEWEST);
     for (int i = 0; i < CHECK_LEVELS; i++)
         print_text(stdout, "%s %s %s", i ? "," : "", level_name[i], c->failed[i] || !n ? "no" : "yes");
+    print_untried();
     print_text(stdout, "\n");
+    n_untried = 0; /* the next file's are others */
 }

@@ -15,6 +15,7 @@ typedef enum { CHECK_CONTRACT, CHECK_BEHAVIOUR, CHECK_QUALITY, CHECK_LEVELS } ch
 
 typedef struct {
     uint64_t passed, failed[CHECK_LEVELS], left; /* left: what could not be checked */
+    uint64_t untried;                            /* of those: nodes and families of which nothing ran */
 } check_counts;
 
 uint64_t check_failures(const check_counts *c);
@@ -32,6 +33,13 @@ int check_foundv(check_counts *c, int ok, const char *test, const char *fmt, va_
 void check_holds(check_counts *c, const char *test, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /* What could not be tried, and what it would want. Counted. */
 void check_left(check_counts *c, const char *what, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* The same of a subject of which nothing could be run, which the badge then says. `give`: "weights with --fixture". A
+ * child process's count reaches the badge by check_list_untried() in its parent. */
+void check_untried(check_counts *c, const char *give, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+void check_list_untried(const char *give);
+#define CHECK_GIVE_WEIGHTS "weights with --fixture, or a workflow that loads them with --workflow"
+/* It was tried in another way: the badge does not name it. */
+void check_was_tried(const char *name);
 /* A line about the subject as it begins to be tried. */
 void check_begin(void);
 

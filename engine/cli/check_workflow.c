@@ -30,7 +30,7 @@ extern char **environ;
  * goes to the file `log`. */
 static int run(const workflow_trial *t, const char *out, const char *log, const char *threads, const char *events)
 {
-    const char *argv[20] = {"kiln",       "run",       t->workflow, "--plugins", t->plugin,
+    const char *argv[24] = {"kiln",       "run",       t->workflow, "--plugins", t->plugin,
                             "--no-cache", "--threads", threads,     "--quiet"};
     size_t n = 9;
     pid_t pid;
@@ -40,6 +40,7 @@ static int run(const workflow_trial *t, const char *out, const char *log, const 
     if (!out) argv[n++] = "--dry-run";
     if (events) argv[n++] = "--validate", argv[n++] = "--events", argv[n++] = events;
     if (t->models) argv[n++] = "--models", argv[n++] = t->models;
+    if (t->input) argv[n++] = "--input", argv[n++] = t->input;
     str again = {0};
     if (events) str_printf(&again, "%s:%s", t->own->id, t->folder);
     if (events && !again.failed) setenv(ASKED, again.data, 1);
@@ -79,8 +80,8 @@ static int judge_run(check_counts *c, int status, const char *log, const char *h
         return check_found(c, 0, "crash", "the run ended by SIG%s, %s: %s", sigabbrev_np(WTERMSIG(status)), how, said);
     if (WEXITSTATUS(status) == EXIT_BAD_INPUT) /* nothing of the plugin has run */
         return check_found(c, 0, "unfit",
-                           "the workflow cannot be run: %s; mend it, name another with --workflow, or its models' "
-                           "folder with --models",
+                           "the workflow cannot be run: %s; mend it, name another with --workflow, its models' folder "
+                           "with --models, or its input files' with --input",
                            said);
     return check_found(c, WEXITSTATUS(status) == 0, "workflow", "the run ended with status %d, %s: %s",
                        WEXITSTATUS(status), how, said);
@@ -129,21 +130,32 @@ static int ran(const workflow_trial *t, const char *events)
     error e = {0};
     int found = 0;
     if (file_read(events, LOG_MAX, &text, &size, &e) != KILN_OK) return 1; /* too long to be read: nothing is said */
-    for (size_t i = 0; !found && i < catalog_nodes(t->plugins); i++) {
+    for (size_t i = 0; i < catalog_nodes(t->plugins); i++) {
         const node_info *n = catalog_node(t->plugins, i);
         str type = {0};
         if (n->plugin != t->own) continue;
         str_append(&type, "\"type\": \""), str_append(&type, n->node->type), str_append(&type, "\"");
-        found = !type.failed && strstr(text, type.data) != NULL;
+        int acted = !type.failed && strstr(text, type.data) != NULL;
+        if (acted) check_was_tried(n->node->type);
+        found |= acted;
         str_free(&type);
     }
     mem_free(text);
     return found;
 }
 
-/* What calls with the workflow's own inputs have shown. */
-static void take_again(check_counts *c, const char *folder)
+/* "family example-dit was used" */
+static void take_used(check_counts *c, const char *row, const char *text)
 {
+    const char *name = strchr(row, ' ');
+    check_holds(c, "workflow", "%s %s", row, text);
+    if (name) check_was_tried(name + 1);
+}
+
+/* What calls with the workflow's own inputs have shown. Returns how many rows that are no nodes were used. */
+static size_t take_again(check_counts *c, const char *folder)
+{
+    size_t used = 0;
     char line[1500];
     str path = {0};
     str_printf(&path, "%s/again", folder);
@@ -151,13 +163,16 @@ static void take_again(check_counts *c, const char *folder)
     while (f && fgets(line, sizeof line, f)) {
         char *test = strtok(line, "\t\n"), *node = strtok(NULL, "\t\n"), *text = strtok(NULL, "\t\n");
         if (!test || !node || !text) continue;
-        if (strcmp(test, "tried") == 0)
+        if (strcmp(test, "used") == 0)
+            take_used(c, node, text), used++;
+        else if (strcmp(test, "tried") == 0)
             check_holds(c, "again", "%s: %s", node, text);
         else
             check_found(c, 0, test, "%s %s", node, text);
     }
     if (f) fclose(f);
     str_free(&path);
+    return used;
 }
 
 check_counts check_workflow(const workflow_trial *t, int *took_part)
@@ -175,8 +190,8 @@ check_counts check_workflow(const workflow_trial *t, int *took_part)
     *took_part = 1;
     if (named && judge_run(&c, run(t, path[ONE], path[ONE_LOG], "1", path[EVENTS]), path[ONE_LOG],
                            "with one thread and --validate")) {
-        *took_part = t->own->n_node == 0 || ran(t, path[EVENTS]);
-        take_again(&c, t->folder);
+        const int nodes_ran = ran(t, path[EVENTS]);
+        *took_part = take_again(&c, t->folder) > 0 || nodes_ran || t->own->n_node == 0;
         judge_run(&c, run(t, NULL, path[ESTIMATE_LOG], "1", NULL), path[ESTIMATE_LOG],
                   "in an estimate (--dry-run), where tensors have no data");
         if (judge_run(&c, run(t, path[TWO], path[TWO_LOG], "3", NULL), path[TWO_LOG], "with three threads"))

@@ -49,6 +49,7 @@ static const option options[] = {
     {"--workflow", 0, "FILE", "run this workflow with it too; otherwise one beside it, of its name and ending in .yaml",
      0},
     {"--models", 0, "DIRS", "look for models of that workflow here first", 0},
+    {"--input", 0, "DIRS", "look for input files of that workflow here first", 0},
     {"--json", 0, NULL, "print one JSON object a line", 0},
 };
 
@@ -205,7 +206,7 @@ static uint64_t try_nodes(const check_context *of, check_counts *total)
         const char *needs = check_node_needs(of, n->node, why);
         check_subject("node", n->node->type);
         if (needs)
-            check_left(total, n->node->type, "%s", needs);
+            check_untried(total, "values with --set, or a workflow with --workflow", "%s", needs);
         else
             try_one(&(trial){.of = of, .node = n}, total), tried++;
     }
@@ -253,7 +254,9 @@ static uint64_t try_families(const check_context *of, check_counts *total)
         const kiln_model_family *row = model_api.family_at(NULL, i);
         if (strcmp(owner, p->id) != 0 || !row) continue;
         check_subject("family", row->name);
+        const uint64_t before = total->untried;
         try_one(&(trial){.of = of, .plugin = p->id, .family = row}, total), tried++;
+        if (total->untried > before) check_list_untried(CHECK_GIVE_WEIGHTS);
     }
     return tried;
 }
@@ -270,7 +273,7 @@ static void list_left(const plugin_info *p, check_counts *total)
 }
 
 typedef struct {
-    const char *given, *models;
+    const char *given, *models, *input;
 } check_workflows;
 
 /* "x.yaml" beside "x.so"; malloc()ed, NULL: none. */
@@ -285,23 +288,41 @@ static char *beside(const char *path, const char *ending)
     return NULL;
 }
 
+/* The folders with that of the plugin behind them, whose own workflow may have its models there; mem_free() it, NULL:
+ * no memory. */
+static char *with_own_folder(const char *folders, const char *plugin)
+{
+    str s = {0};
+    const char *slash = strrchr(plugin, '/');
+    if (folders) str_append(&s, folders), str_append(&s, ":");
+    if (slash && slash > plugin)
+        str_append_n(&s, plugin, (size_t)(slash - plugin));
+    else
+        str_append(&s, slash ? "/" : ".");
+    if (!s.failed) return s.data;
+    str_free(&s);
+    return NULL;
+}
+
 static uint64_t try_workflow(const check_context *of, const check_workflows *w, check_counts *total)
 {
     char *file = w->given ? mem_strdup(w->given) : beside(of->plugin->path, ".yaml");
+    char *models = w->given ? NULL : with_own_folder(w->models, of->plugin->path);
     int took_part;
     workflow_trial t = {.workflow = file,
                         .plugin = of->plugin->path,
-                        .models = w->models,
+                        .models = models ? models : w->models,
+                        .input = w->input,
                         .folder = of->folder,
                         .plugins = of->plugins,
                         .own = of->plugin};
-    if (!file) return 0;
+    if (!file) return mem_free(models), 0;
     check_subject("workflow", file);
     check_begin();
     check_counts found = check_workflow(&t, &took_part);
     check_add(total, &found);
     if (!took_part) check_left(total, "workflow", "none of the plugin's nodes ran in it");
-    mem_free(file);
+    mem_free(file), mem_free(models);
     return took_part != 0;
 }
 
@@ -410,7 +431,7 @@ static int check_files(const arguments *a, check_context *of, const check_device
 {
     int status = EXIT_DONE;
     const char *tmp = getenv("TMPDIR");
-    const check_workflows w = {argument(a, "--workflow"), argument(a, "--models")};
+    const check_workflows w = {argument(a, "--workflow"), argument(a, "--models"), argument(a, "--input")};
     for (size_t i = 0; i < a->n_operand; i++) {
         str folder = {0};
         str_printf(&folder, "%s/kiln-check-XXXXXX", tmp && tmp[0] == '/' ? tmp : "/tmp");

@@ -42,9 +42,22 @@ typedef struct {
     int failed;
 } models;
 
+/* A file or folder in no folder of a kind that has several parts: "checkpoints", else NULL. */
+static const char *kind_of_whole(const char *path)
+{
+    error e = {0};
+    kiln_weights *w = weights_open(path, &e);
+    kiln_value *found = w ? inspect_set(w, path, &e) : NULL;
+    const size_t parts = found ? value_api.count(value_api.map_get(found, "parts")) : 0;
+    value_unref(found);
+    if (w) weights_unref(w);
+    return parts > 1 ? "checkpoints" : NULL;
+}
+
 static void add(void *arg, const char *kind, const char *name, const char *path)
 {
     models *m = arg;
+    if (!kind) kind = kind_of_whole(path);
     const char *only = argument(m->a, "--kind");
     if (only && (!kind || strcmp(kind, only) != 0)) return;
     if (!array_reserve(&m->all, &m->capacity, m->n + 1, sizeof *m->all))

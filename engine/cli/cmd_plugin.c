@@ -6,6 +6,7 @@
 #include "base/memory_alloc.h"
 #include "base/names.h"
 #include "base/print.h"
+#include "cli/check_report.h"
 #include "cli/open_catalog.h"
 #include "plugin/loader.h"
 #include "plugin/user_plugins.h"
@@ -21,10 +22,15 @@ static const option options[] = {
     {"--device", 0, "NAME", "check: try its ops and samplers on this device too: cuda, cuda:1, reference", 0},
     {"--workflow", 0, "FILE", "check: also run this workflow (default: NAME.yaml beside it)", 0},
     {"--models", 0, "DIRS", "check: look for models of that workflow here first", 0},
-    {"--fixture", 0, "FILE", "check: a model file of its family (default: NAME.safetensors beside it)", 0},
+    {"--input", 0, "DIRS", "check: look for input files of that workflow here first", 0},
+    {"--fixture", 0, "FILE", "check: a model file of its family (default: NAME.safetensors beside it)", 1},
+    {"--set", 0, "NAME=VALUE", "check: give every parameter of this name this value: a file, say", 1},
+    {"--sets", 0, "N", "check: try each node with N parameter sets drawn at random", 0},
+    {"--sets-seconds", 0, "SECONDS", "check: processor time that a node's sets may take (default: 5)", 0},
+    {"--call-timeout", 0, "SECONDS", "check: end a call of a node that takes longer (default: 20)", 0},
     {"--output", 'o', "FILE", "index: write it here (default: kiln-plugins.json in the folder)", 0},
     PLUGINS_OPTION,
-    {"--json", 0, NULL, "list, info: print JSON", 0},
+    {"--json", 0, NULL, "check, list, info: print JSON", 0},
 };
 const manual manual_plugin = {
     .usage = "kiln plugin new|check|install|list|info|disable|enable|remove|index ...",
@@ -52,13 +58,16 @@ const manual manual_plugin = {
     .words = "new check install list info disable enable remove index",
 };
 
+/* Those of kiln check-plugin. */
+#define CHECK_OPTIONS "--device --workflow --models --input --fixture --set --sets --sets-seconds --call-timeout --json"
+
 static const struct {
     const char *name, *wants, *takes; /* takes: its options besides --plugins */
     size_t least, most;
     int (*run)(const plugin_request *);
 } actions[] = {
     {"new", "a NAME", "--kind --lang --id", 1, 1, plugin_new},
-    {"check", "a .so, a folder or an id", "--device --workflow --models --fixture", 1, 60, plugin_check},
+    {"check", "a .so, a folder or an id", CHECK_OPTIONS, 1, 60, plugin_check},
     {"install", "a .so or a folder", "--replace", 1, 1, plugin_install},
     {"list", "", "--json", 0, 1, list_plugins},
     {"info", "a .so, a folder or an id", "--json", 1, 1, plugin_info_of},
@@ -121,11 +130,14 @@ const char *plugin_find_so(const plugin_request *r, const char *named, plugin_ma
 /* ---- check ---- */
 
 /* What the manifest says beside what the plugin is. 1: they agree, or it has none. */
-static int check_manifest(const plugin_manifest *m, const char *so)
+static int check_manifest(const plugin_manifest *m, const char *so, int json)
 {
     error e = {0};
+    check_counts counts = {0};
     int agrees = 0;
-    if (!*m->path) return print_text(stdout, "  note: it has no manifest (kiln-plugin.yaml)\n"), 1;
+    check_subject("manifest", *m->path ? m->path : so);
+    if (!*m->path && !json) return print_text(stdout, "  note: it has no manifest (kiln-plugin.yaml)\n"), 1;
+    if (!*m->path) return check_left(&counts, "manifest", "it has none (kiln-plugin.yaml)"), 1;
     catalog *c = catalog_open(so, &e);
     char *real = path_real(so);
     for (size_t i = 0; c && real && i < catalog_plugins(c); i++) {
@@ -133,9 +145,9 @@ static int check_manifest(const plugin_manifest *m, const char *so)
         if (p->table && strcmp(p->path, real) == 0) agrees = manifest_agrees(m, p, &e) == KILN_OK;
     }
     if (agrees)
-        print_text(stdout, "  ok   %-14s %s\n", "manifest", m->path);
+        check_holds(&counts, "manifest", "%s", m->path);
     else if (*e.message)
-        print_text(stdout, "  FAIL %-14s %s\n", "manifest", e.message);
+        check_found(&counts, 0, "manifest", "%s", e.message);
     mem_free(real);
     catalog_close(c);
     return agrees;
@@ -144,17 +156,18 @@ static int check_manifest(const plugin_manifest *m, const char *so)
 /* kiln check-plugin, with those of its options that were given. */
 static int check_by_command(const plugin_request *r, const char *so)
 {
-    static const char *const handed_on[] = {"--device", "--workflow", "--models", "--fixture"};
-    enum { HANDED_ON = sizeof handed_on / sizeof handed_on[0] };
-    char *argv[3 + 2 * HANDED_ON] = {"check-plugin", arena_strdup(r->memory, so)};
-    int n = 2;
-    for (size_t i = 0; i < HANDED_ON; i++) {
-        const char *value = argument(r->args, handed_on[i]);
-        if (!value) continue;
-        argv[n++] = arena_strdup(r->memory, handed_on[i]), argv[n++] = arena_strdup(r->memory, value);
+    const arguments *a = r->args;
+    char **argv = arena_alloc(r->memory, (2 * a->n_given + 3) * sizeof *argv);
+    int n = 0, whole = argv != NULL;
+    if (whole) argv[n++] = arena_strdup(r->memory, "check-plugin"), argv[n++] = arena_strdup(r->memory, so);
+    for (size_t i = 0; whole && i < a->n_given; i++) {
+        const option *o = a->given[i].option;
+        if (!strstr(CHECK_OPTIONS, o->name)) continue; /* by the configuration file, for other actions */
+        argv[n++] = arena_strdup(r->memory, o->name);
+        if (o->value) argv[n++] = arena_strdup(r->memory, a->given[i].value);
     }
-    for (int i = 0; i < n; i++)
-        if (!argv[i]) return print_text(stderr, "kiln plugin check: out of memory\n"), EXIT_RUN_FAILED;
+    for (int i = 0; i < n; i++) whole &= argv[i] != NULL;
+    if (!whole) return print_text(stderr, "kiln plugin check: out of memory\n"), EXIT_RUN_FAILED;
     return cmd_check_plugin(n, argv);
 }
 
@@ -171,7 +184,8 @@ int plugin_check(const plugin_request *r)
             continue;
         }
         int status = check_by_command(r, so);
-        if (!check_manifest(&m, so) && status == EXIT_DONE) status = EXIT_RUN_FAILED;
+        if (!check_manifest(&m, so, argument(r->args, "--json") != NULL) && status == EXIT_DONE)
+            status = EXIT_RUN_FAILED;
         if (status > worst) worst = status;
     }
     return worst;

@@ -3,7 +3,7 @@
 #define KILN_CLI_CMD_PLUGIN_H
 
 #include "cli/command.h"
-#include "cli/plugin_manifest.h"
+#include "run/plugin_manifest.h"
 
 /* What an action is called with: the operands behind its name. Memory goes when the command ends. */
 typedef struct {

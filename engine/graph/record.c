@@ -170,6 +170,14 @@ static uint32_t weight_type(uint32_t dtype, const kiln_weights *set, const char 
     return dtype == KILN_F32 || dtype == KILN_F16 || dtype == KILN_BF16 ? dtype : 0;
 }
 
+/* As it was asked for, which need be no shape. */
+static const char *asked_text(uint32_t rank, const int64_t *dim, char text[80])
+{
+    shape s = {.rank = rank <= KILN_MAX_RANK ? rank : 0};
+    if (dim) memcpy(s.dim, dim, s.rank * sizeof *dim);
+    return shape_text(&s, text);
+}
+
 kiln_t record_weight(recording *r, kiln_weights *set, const char *name, uint32_t rank, const int64_t *dim, int optional)
 {
     op o = {.kind = OP_WEIGHT, .set = set};
@@ -185,7 +193,10 @@ kiln_t record_weight(recording *r, kiln_weights *set, const char *name, uint32_t
         return record_fail(r, KILN_ERR_INVALID, "%s", e.message);
     }
     if (!has_elements(&o.shape, rank, dim))
-        return record_fail(r, KILN_ERR_INVALID, "weight '%s': asked for in an impossible shape", name);
+        return record_fail(r, KILN_ERR_INVALID,
+                           "weight '%s': asked for as %s, which is no shape; the size of a handle of nothing, such as "
+                           "of an input that was misspelt, is 0",
+                           name, asked_text(rank, dim, want));
     if (!shape_make(&stored, info.rank, info.dim) || !shape_equal(&o.shape, &stored))
         return record_fail(
             r, KILN_ERR_INVALID, "%s: tensor '%s' is %s, this model wants %s", info.file ? info.file : "weights", name,

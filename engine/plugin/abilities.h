@@ -53,6 +53,7 @@ void registry_rewind(size_t mark);
 kiln_status stored_type_register(const kiln_stored_type *t);
 const kiln_stored_type *stored_type_find(const char *type);
 kiln_status op_kind_register(const kiln_op_kind *k);
+void op_kind_used(const kiln_op_kind *k);                    /* a run records it: plugin/call_again.h */
 const kiln_op_kind *op_kind_of(const char *owner, size_t i); /* the i-th op that this plugin registered; NULL */
 /* Convert an object to plain data and back with the row's function, in a call of its own (floating-point mode,
  * messages, scratch memory). NULL with a message. */

@@ -53,23 +53,28 @@ static call_environment quiet(const call_environment *env, output_folder *to)
     return e;
 }
 
+static void put_line(const char *folder, const char *test, const char *node, const char *text)
+{
+    str path = {0};
+    str_printf(&path, "%s/again", folder);
+    FILE *f = path.failed ? NULL : fopen(path.data, "ae");
+    if (f) {
+        print_text(f, "%s\t%s\t%s\n", test, node, text);
+        fclose(f);
+    }
+    str_free(&path);
+}
+
 __attribute__((format(printf, 4, 5))) static void report(const char *folder, const made_call *m, const char *test,
                                                          const char *fmt, ...)
 {
     char text[1200];
-    str path = {0};
     va_list args;
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
     for (char *at = text; (at = strpbrk(at, "\n\t")); at++) *at = ' ';
-    str_printf(&path, "%s/again", folder);
-    FILE *f = path.failed ? NULL : fopen(path.data, "ae");
-    if (f) {
-        print_text(f, "%s\t%s\t%s\n", test, m->type->type, text);
-        fclose(f);
-    }
-    str_free(&path);
+    put_line(folder, test, m->type->type, text);
 }
 
 static void drop(const made_call *m, kiln_value **out)
@@ -139,16 +144,30 @@ static int is_new(const char *name)
     return again.seen[again.n_seen++] = h, 1;
 }
 
-void call_again(const made_call *m)
+/* Where findings about this plugin go; NULL: nobody asks. */
+static const char *folder_of(const char *plugin)
 {
     const char *asked = getenv("KILN_CHECK_AGAIN"), *folder = asked ? strchr(asked, ':') : NULL;
-    if (!folder || again.env || strncmp(asked, m->plugin, (size_t)(folder - asked)) != 0 || m->plugin[folder - asked] ||
-        !is_new(m->name))
-        return;
+    if (!folder || strncmp(asked, plugin, (size_t)(folder - asked)) != 0 || plugin[folder - asked]) return NULL;
+    return folder + 1;
+}
+
+void call_again_used(const char *plugin, const char *kind, const char *name)
+{
+    const char *folder = folder_of(plugin);
+    char row[200];
+    snprintf(row, sizeof row, "%s %s", kind, name);
+    if (folder && is_new(row)) put_line(folder, "used", row, "was used");
+}
+
+void call_again(const made_call *m)
+{
+    const char *folder = folder_of(m->plugin);
+    if (!folder || again.env || !is_new(m->name)) return;
     kiln_value **out = mem_calloc(m->type->n_out + 1u, sizeof *out);
     if (!out) return;
     again.env = m->env;
-    try_all(m, folder + 1, out);
+    try_all(m, folder, out);
     again.env = NULL;
     mem_free(out);
 }

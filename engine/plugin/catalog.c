@@ -225,5 +225,5 @@ static const char *type_at(void *self, size_t i) { return ((const catalog *)self
 
 const char *catalog_nearest(const catalog *c, const char *type)
 {
-    return nearest_name(type, type_at, c->n_node, (void *)(uintptr_t)c);
+    return nearest_type(type, type_at, c->n_node, (void *)(uintptr_t)c);
 }

@@ -436,12 +436,20 @@ static kiln_status refused(kiln_ctx *c)
     return why ? error_set(&c->failure, KILN_ERR_BUG, "%s", why) : KILN_OK;
 }
 
+static int is_error(kiln_status status) { return status >= KILN_ERR_BUG && status < KILN_OK; }
+
+kiln_status ctx_first_failure(const kiln_ctx *c, kiln_status status)
+{
+    return is_error(status) && c->failure.status != KILN_OK ? c->failure.status : status;
+}
+
 /* A status there is, and cancelled only if somebody asked for it. What was recorded on the way to a success (a try that
  * failed before another did not) is forgotten. */
 static kiln_status believe(kiln_ctx *c, kiln_status status)
 {
+    status = ctx_first_failure(c, status);
     int cancelled = status == KILN_CANCELLED && (c->asked_to_stop || ctx_cancelled(c));
-    if (!cancelled && status >= KILN_ERR_BUG && status < KILN_OK) return status;
+    if (!cancelled && is_error(status)) return status;
     c->failure = (error){0};
     if (cancelled || status == KILN_OK) return status;
     if (status == KILN_CANCELLED)

@@ -87,6 +87,10 @@ int ctx_cancelled(kiln_ctx *c);
 int ctx_estimating(const kiln_ctx *c);
 int ctx_headers(const kiln_ctx *c);
 
+/* What an error status of a call counts as: the status of the first failure that was reported on c, since whoever gets
+ * NULL cannot know it. What is no error stays. */
+kiln_status ctx_first_failure(const kiln_ctx *c, kiln_status status);
+
 /* Calls the node: floating-point state, outputs' presence and types are checked, messages get node and plugin. out:
  * n_out slots, set on KILN_OK. */
 kiln_status ctx_call(const call_environment *env, size_t node, const char *node_name, const char *plugin_name,

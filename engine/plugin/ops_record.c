@@ -4,6 +4,7 @@
 #include "backend/runtime.h"
 #include "base/memory_alloc.h"
 #include "graph/custom.h"
+#include "plugin/abilities.h"
 
 #include <math.h>
 #include <string.h>
@@ -314,6 +315,7 @@ kiln_t ops_record_grid_sample(kiln_program *p, kiln_t x, kiln_t grid, const kiln
 kiln_t ops_record_custom(kiln_program *p, const kiln_op_kind *kind, const kiln_t *x, uint32_t n, const void *attributes,
                          size_t attribute_bytes, kiln_t *more)
 {
+    op_kind_used(kind);
     return record_custom(
         of(p), &(custom_what){.kind = kind, .attributes = attributes, .attribute_bytes = attribute_bytes}, x, n, more);
 }

@@ -5,6 +5,7 @@
 #include "graph/custom_call.h"
 #include "param/param_rows.h"
 #include "plugin/abilities.h"
+#include "plugin/call_again.h"
 #include "plugin/crash_report.h"
 #include "plugin/process_state.h"
 #include "plugin/supervised.h"
@@ -97,6 +98,17 @@ static const void *named(uint32_t kind, const char *name)
     for (size_t k = 0; name && k < table.n; k++)
         if (table.row[k].kind == kind && strcmp(table.row[k].name, name) == 0) return table.row[k].row;
     return NULL;
+}
+
+/* For `kiln check-plugin`, which asks what of a plugin a run has taken. */
+static const void *used(const void *row)
+{
+    static const char *const what[] = {
+        [KIND_SAMPLER] = "sampler", [KIND_SCHEDULE] = "schedule", [KIND_OP] = "op", [KIND_FAMILY] = "family"};
+    for (size_t k = 0; row && k < table.n; k++)
+        if (table.row[k].row == row && table.row[k].kind < sizeof what / sizeof *what && what[table.row[k].kind])
+            call_again_used(table.row[k].owner, what[table.row[k].kind], table.row[k].name);
+    return row;
 }
 
 static size_t count(uint32_t kind)
@@ -254,10 +266,10 @@ static kiln_status register_schedule(const kiln_schedule *s)
 }
 static size_t sampler_count(void) { return count(KIND_SAMPLER); }
 static const kiln_sampler *sampler_at(size_t i) { return row_at(KIND_SAMPLER, i); }
-static const kiln_sampler *sampler(const char *name) { return named(KIND_SAMPLER, name); }
+static const kiln_sampler *sampler(const char *name) { return used(named(KIND_SAMPLER, name)); }
 static size_t schedule_count(void) { return count(KIND_SCHEDULE); }
 static const kiln_schedule *schedule_at(size_t i) { return row_at(KIND_SCHEDULE, i); }
-static const kiln_schedule *schedule(const char *name) { return named(KIND_SCHEDULE, name); }
+static const kiln_schedule *schedule(const char *name) { return used(named(KIND_SCHEDULE, name)); }
 
 const kiln_sampler_api sampler_api = {
     .size = sizeof(kiln_sampler_api),
@@ -294,6 +306,8 @@ kiln_status op_kind_register(const kiln_op_kind *k)
     if (custom_kind_check(k, &why) != KILN_OK) return registry_fail(why.status, "%s", why.message);
     return add(KIND_OP, "op", k, k->name);
 }
+
+void op_kind_used(const kiln_op_kind *k) { used(k); }
 
 const kiln_op_kind *op_kind_of(const char *owner_id, size_t i)
 {
@@ -376,5 +390,5 @@ const kiln_model_family *family_detect(const char *kind, const kiln_weights *set
         int score = is_family(&table.row[i], kind) ? score_of(f, set) : 0;
         if (score > most) most = score, best = f;
     }
-    return best;
+    return used(best);
 }

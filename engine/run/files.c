@@ -90,7 +90,7 @@ kiln_status file_roots_find(file_roots *r, arena *a, const char *workflow, const
     if (above) ok &= add_root(r->model, &r->n_model, join(a, above, "models"));
     size_t before = r->n_model;
     if (installed) {
-        ok &= add_root(r->model, &r->n_model, join(a, installed, "../share/kiln/workflows/models"));
+        ok &= add_root(r->model, &r->n_model, join(a, folder_of(a, installed), "share/kiln/workflows/models"));
         ok &= add_root(r->model, &r->n_model, join(a, installed, "workflows/models")); /* a link of the build's */
     }
     r->n_shipped = r->n_model - before;

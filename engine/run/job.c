@@ -8,6 +8,7 @@
 #include "plugin/abilities.h"
 #include "plugin/ctx.h"
 #include "plugin/supervised.h"
+#include "run/node_elsewhere.h"
 #include "run/reading.h"
 #include "weights/set.h"
 #include "weights/weights.h"
@@ -149,6 +150,12 @@ static kiln_status draw_seeds(job *j, const catalog_view *view, document_source 
     return status;
 }
 
+static const char *view_elsewhere(void *self, arena *a, const char *type)
+{
+    const job *j = self;
+    return node_elsewhere(j->catalog, a, j->path, type);
+}
+
 kiln_status job_read(job *j, const set_option *set, size_t n_set, reading *r, error *e)
 {
     *r = (reading){.w.doc = &r->doc};
@@ -159,7 +166,8 @@ kiln_status job_read(job *j, const set_option *set, size_t n_set, reading *r, er
                          .name_at = view_name,
                          .file = view_file,
                          .wants = view_wants,
-                         .expand = view_expand};
+                         .expand = view_expand,
+                         .elsewhere = view_elsewhere};
     const document_source from = {
         .name = j->path, .data = j->text, .size = j->text_size, .set = set, .n_set = n_set, .catalog = &view};
     TRY(document_read(&r->doc, &from, e));

@@ -74,10 +74,13 @@ static const char *type_at(void *arg, size_t i)
 
 static void unknown_type(checker *k, const graph_node *g)
 {
-    const char *near = NULL;
-    if (document_may_suggest(k->doc, k->catalog->n_type))
-        near = nearest_name(g->doc->type, type_at, k->catalog->n_type, (void *)(uintptr_t)k->catalog);
-    if (near)
+    const char *near = NULL, *known = NULL;
+    const int may = document_may_suggest(k->doc, k->catalog->n_type);
+    if (may && k->catalog->elsewhere) known = k->catalog->elsewhere(k->catalog->self, &k->doc->memory, g->doc->type);
+    if (may && !known) near = nearest_type(g->doc->type, type_at, k->catalog->n_type, (void *)(uintptr_t)k->catalog);
+    if (known)
+        document_fault(k->doc, g->doc->type_at, g->doc, "no node type is called '%.130s'; %s", g->doc->type, known);
+    else if (near)
         document_fault(k->doc, g->doc->type_at, g->doc, "no node type is called '%.130s'; did you mean '%s'?",
                        g->doc->type, near);
     else

@@ -32,6 +32,9 @@ typedef struct catalog_view {
                          error *e);
     kiln_status (*expand)(void *self, const char *node, const kiln_node *type, const void *params, struct kiln_graph *g,
                           error *e);
+    /* Where a type that is none of these is, and what brings it: "it is in ./x.so: add --plugins .", in `a`; NULL:
+     * nobody knows. The member may be NULL. */
+    const char *(*elsewhere)(void *self, arena *a, const char *type);
 } catalog_view;
 
 enum { SOURCE_NONE = -1 };

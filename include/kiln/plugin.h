@@ -245,7 +245,9 @@ typedef struct {
     /* Everything below takes the running call and is [run], on that call's thread unless said. */
 
     /* Records why the call fails, in one sentence that names place and remedy, and returns
-     * `status` so that `return host->fail(...)` reads well. The first message is kept. */
+     * `status` so that `return host->fail(...)` reads well. The first message is kept, and with it its
+     * status: any error status that the call returns later counts as that one. So whoever gets NULL from
+     * a function that has reported on ctx need not know which it was. */
     kiln_status (*fail)(kiln_ctx *, kiln_status status, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
     /* Says how far the call is; returns KILN_CANCELLED when it should stop. Call it at least
      * every 100 ms. total 0 = unknown. */

@@ -231,7 +231,8 @@ typedef struct {
 
 typedef struct {
     uint32_t size;
-    /* NULL: reported on ctx with file, offset and reason. */
+    /* NULL: reported on ctx with file, offset and reason; return any error status, the reported one counts (fail() in
+     * plugin.h). */
     kiln_weights *(*open)(kiln_ctx *, const char *path);
     /* `rule` is n structs of one size (the first's). NULL with a message: a rule that makes no sense, or two tensors
      * come to have one name. */

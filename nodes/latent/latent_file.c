@@ -117,8 +117,10 @@ static kiln_status save_run(const kiln_call *c)
     return files->commit(f, NULL);
 }
 const kiln_node node_save_latent = {
-    KIT_NODE_FLAGS(KILN_NODE_OUTPUT | KILN_NODE_REENTRANT | KILN_NODE_ESTIMATES, 1, "SaveLatent", "Save Latent",
-                   "latent", "Writes a latent's samples as a .latent file that carries its workflow."),
+    KIT_NODE_FLAGS(
+        KILN_NODE_OUTPUT | KILN_NODE_REENTRANT | KILN_NODE_ESTIMATES, 1, "SaveLatent", "Save Latent", "latent",
+        "Writes a latent's samples as a .latent file that carries its workflow: safetensors with latent_tensor, "
+        "f32 [N,C,H,W], and an empty latent_format_version_0."),
     KILN_ARRAY(in, save_in),
     KILN_ARRAY(out, save_out),
     KIT_PARAMS(save_params, save_param),
@@ -227,7 +229,9 @@ static kiln_status load_run(const kiln_call *c)
     return status;
 }
 const kiln_node node_load_latent = {
-    KIT_NODE("LoadLatent", "Load Latent", "latent", "Reads a latent that SaveLatent wrote."),
+    KIT_NODE("LoadLatent", "Load Latent", "latent",
+             "Reads a latent that SaveLatent wrote, or any safetensors with latent_tensor, f32 [N,C,H,W], and "
+             "latent_format_version_0; without that one the numbers are divided by 0.18215."),
     KILN_ARRAY(out, load_out),
     KIT_PARAMS(load_params, load_param),
     .run = load_run,

@@ -97,6 +97,27 @@ static kiln_t tiny_timestep(const recording *l, kiln_program *p, const kiln_deno
     return l->ops->input(p, "timestep", KILN_F32, d->timestep == KILN_TIMESTEP_PICTURE ? 1 : 2, dim);
 }
 
+static const char *dims_text(const int64_t *dim, uint32_t rank, char text[160])
+{
+    size_t n = (size_t)snprintf(text, 160, "[");
+    for (uint32_t i = 0; i < rank && n < 130; i++)
+        n += (size_t)snprintf(text + n, 160 - n, "%s%lld", i ? "," : "", (long long)dim[i]);
+    snprintf(text + n, 160 - n, "]");
+    return text;
+}
+
+/* It has x's shape, whose channels are the latent's here. */
+static void check_prediction(const recording *l, kiln_program *p, const kiln_denoiser *d, kiln_t x, kiln_t made)
+{
+    int64_t dim[KILN_MAX_RANK] = {0}, want[KILN_MAX_RANK] = {0};
+    char given[160], right[160];
+    const uint32_t rank = l->ops->shape(p, x, want, KILN_MAX_RANK);
+    const uint32_t has = made.id ? l->ops->shape(p, made, dim, KILN_MAX_RANK) : 0;
+    if (has == rank && memcmp(dim, want, rank * sizeof *dim) == 0) return;
+    l->ops->fail(p, "record() of '%.*s' gives %s, and a prediction has %s", (int)strcspn(d->family, "/"), d->family,
+                 has ? dims_text(dim, has, given) : "nothing", dims_text(want, rank, right));
+}
+
 static void record_model(const recording *l, kiln_program *p, const kiln_value *v)
 {
     const kiln_model *m = l->models->model(l->call->ctx, v);
@@ -112,7 +133,7 @@ static void record_model(const recording *l, kiln_program *p, const kiln_value *
     in.n_stream = tiny_streams(l, p, d, stream);
     in.timestep = tiny_timestep(l, p, d, rank, dim);
     in.n_input = tiny_inputs(l, p, &(input_rows){d->input, d->n_input, d->input_stride, d->latent}, input);
-    d->record(d, l->ops, p, m->weights, &in);
+    check_prediction(l, p, d, in.x, d->record(d, l->ops, p, m->weights, &in));
 }
 
 static void record_clip(const recording *l, kiln_program *p, const kiln_value *v)

@@ -4,7 +4,7 @@
 #include "harness.h"
 
 #include "base/memory_alloc.h"
-#include "cli/plugin_manifest.h"
+#include "run/plugin_manifest.h"
 
 #include <stdio.h>
 #include <stdlib.h>

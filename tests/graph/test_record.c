@@ -37,6 +37,7 @@ static void output_of_weight(recorder *c) { record_output(c->r, "y", put_bias(c,
 static void output_of_nothing(recorder *c) { record_output(c->r, "y", (kiln_t){0}); }
 static void weight_missing(recorder *c) { record_weight(c->r, set, "bias.88", 1, DIMS(8), 0); }
 static void weight_shape(recorder *c) { record_weight(c->r, set, "bias.8", 1, DIMS(9), 0); }
+static void weight_no_size(recorder *c) { record_weight(c->r, set, "bias.8", 2, DIMS(8, 0), 0); }
 static void weight_no_set(recorder *c) { record_weight(c->r, NULL, "bias.8", 1, DIMS(8), 0); }
 static void constant_null(recorder *c) { record_constant(c->r, KILN_F32, NULL, 1, DIMS(8)); }
 static void foreign(recorder *c) { put_act(c, (kiln_t){77}, KILN_ACT_SILU); }
@@ -179,6 +180,7 @@ static const struct {
     {"output_of_nothing", output_of_nothing, "output 'y'", ""},
     {"weight_missing", weight_missing, "made.safetensors", "'bias.8'"},
     {"weight_shape", weight_shape, "'bias.8' is [8]", "wants [9]"},
+    {"weight_no_size", weight_no_size, "asked for as [8,0], which is no shape", "misspelt"},
     {"weight_no_set", weight_no_set, "of no set", ""},
     {"constant_null", constant_null, "constant without data", ""},
     {"foreign", foreign, "operand 0 is missing", "act"},

@@ -42,10 +42,14 @@ grep -q 'behaviour yes, quality no' report.txt; verdict it_is_quality $?
 finds 3 a_shape_that_the_file_has_not "FAIL record .*tiny.safetensors: .*bad.out.weight"
 finds 4 what_bf16_cannot_hold 'FAIL bf16 .*in bf16 its result is .* of its size away from that in f32, and 0.2 is much; say in `precisions`'
 finds 5 what_no_float_can_hold 'FAIL finite .*makes a NaN or infinity of finite inputs in f32'
+finds 7 a_prediction_of_another_shape "FAIL record .*tiny.safetensors: .*record() of 'bad' gives \[1,4,2,4,2,4\], and a prediction has \[1,8,8,4\]"
 check 6 --fixture tiny.safetensors; [ $? -eq 0 ] && ! grep -q 'bf16' report.txt; verdict a_family_that_says_so $?
 check 0 --fixture more.safetensors; [ $? -eq 1 ] && grep -q "asks for none of 1 tensors of more.safetensors: 'bad.norm.weight'" report.txt; verdict buffers_are_needless $?
 check 0 --fixture other.safetensors; grep -q 'not checked: bad: on its own weights: it takes none of the files for its own; give a small file with --fixture' report.txt; verdict a_file_of_others $?
 check 0; grep -q 'not checked: bad: on its own weights: there are none; give a small file with --fixture' report.txt; verdict no_file $?
+grep -q 'badge: .*quality yes (bad was not tried: give it weights with --fixture, or a workflow that loads them with --workflow)$' report.txt; verdict the_badge_says_it $?
+check 0 --json; grep -q '"event": "checked".*"untried": \["bad"\]' report.txt; verdict json_says_it $?
+check 0 --fixture tiny.safetensors; grep -q 'quality yes$' report.txt; verdict a_badge_of_all $?
 cp tiny.safetensors bad0.safetensors; check 0; [ $? -eq 0 ] && grep -q 'ok   bf16' report.txt; verdict one_beside_it $?
 check 0 --fixture nowhere.safetensors; [ $? -eq 2 ] && grep -q -- '--fixture nowhere.safetensors: No such file or directory' report.txt; verdict a_file_that_is_not_there $?
 head -c 20 tiny.safetensors >cut.safetensors; check 0 --fixture cut.safetensors; [ $? -eq 1 ] && grep -q 'FAIL fixture .*cut.safetensors' report.txt; verdict a_file_that_is_damaged $?

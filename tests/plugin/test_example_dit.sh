@@ -64,6 +64,42 @@ for name in one corner sampled left_out; do
     awk -v e="${error:-none}" 'BEGIN { exit !(e != "none" && e !~ /nan/ && e + 0 <= 1e-5) }'; verdict "${name}_is_diffusers" $?
 done
 
+# ---- "Compare with the original": one step of euler from a level to 0 is one evaluation
+cat >level.py <<'P'
+import json, math, struct, sys
+def load(path):
+    d = open(path, "rb").read(); n = struct.unpack("<Q", d[:8])[0]; h = json.loads(d[8:8 + n])
+    return lambda k: (h[k]["shape"], struct.unpack("<%d%s" % ((h[k]["data_offsets"][1] - h[k]["data_offsets"][0]) // (8 if h[k]["dtype"] == "I64" else 4),
+        "q" if h[k]["dtype"] == "I64" else "f"), d[8 + n + h[k]["data_offsets"][0]:8 + n + h[k]["data_offsets"][1]]))
+def planes(numbers, h, w): return [numbers[(y * w + x) * 4 + c] for c in range(4) for y in range(h) for x in range(w)]
+g = load("given/dit.safetensors")
+t, label, scale, product, sigma = g("t")[1][1], g("labels")[1][1], 0.18215, 1.0, []
+for i in range(1000):
+    product *= 1 - (0.0001 + (0.02 - 0.0001) * i / 999)
+    sigma.append(math.sqrt((1 - product) / product))
+j = min(int(t), 998)
+s = math.exp(math.log(sigma[j]) + (t - j) * (math.log(sigma[j + 1]) - math.log(sigma[j])))
+(_, h, w, _), x = g("corner.x")
+x = planes(x[h * w * 4:], h, w)
+latent = [v * math.sqrt(1 + s * s) / scale for v in x]
+if sys.argv[1] == "write":
+    head = json.dumps({"latent_tensor": {"dtype": "F32", "shape": [1, 4, h, w], "data_offsets": [0, 16 * h * w]},
+                       "latent_format_version_0": {"dtype": "F32", "shape": [0], "data_offsets": [16 * h * w, 16 * h * w]}}).encode()
+    open("given/x.latent", "wb").write(struct.pack("<Q", len(head)) + head + struct.pack("<%df" % len(latent), *latent))
+    print("--set levels.sigmas=%r,0 --set yes.label=%d" % (s, -1 if label == 10 else label))
+else:
+    result, want = load(sys.argv[2])("latent_tensor")[1], planes(g("corner")[1][h * w * 4:], h, w)
+    off = math.sqrt(sum((scale * (a - b) / s - e) ** 2 for a, b, e in zip(latent, result, want)) / sum(e * e for e in want))
+    print("apart by %.3g" % off)
+    sys.exit(off > 1e-5) # what the page says; measured 4e-7
+P
+{
+    begin
+    sed -n '/^## 12\./,/^## Mistakes/s/^      \(\(x\|noise\|guider\|how\|levels\|draw\|save\): {.*\)/  \1/p' "$page" | sed 's/\[text, 0\]/[yes, 0]/'
+} >compare.yaml
+run compare.yaml $(python3 level.py write); result=$?; [ $result -eq 0 ] || cat said.txt
+python3 level.py compare "$(ls out/result*.latent | head -n 1)" && [ $result -eq 0 ]; verdict the_pages_comparison $?
+
 # ---- the places it lists are those it calls, in that order
 { begin; hook says ""; echo '  listed: {class_type: TestPlaces, inputs: {model: [model, MODEL]}}'; draw x says yes yes; golden x left_out; } >places.yaml
 run places.yaml
@@ -160,6 +196,7 @@ variant() { # SED: dit.c with a mistake, as plugins/dit.so
 variant 's/label >= rows - 1/label >= INT64_MAX/' && sed -i 's/label: 10/label: 11/' wrong.yaml && try wrong.yaml; told an_id_outside_the_table "token id 11 is outside the table of 11"
 { begin; draw x model yes no; golden x left_out; } >right.yaml
 variant 's/in->n_input, "class")/in->n_input, "klass")/' && try right.yaml; told an_input_that_is_misspelt "operand 1 is missing"
+variant 's/return s->o->reshape(s->p, x, 4, KILN_DIMS(s->n, s->rows \* d->patch.*/return x;/' && try right.yaml; told a_prediction_of_another_shape "record() of 'example-dit' gives [1,4,2,4,2,4], and a prediction has [1,8,8,4]"
 variant 's/s->cols == d->side) return whole;/s->cols == d->side) return s->o->reshape(s->p, whole, 3, dim);/' && try right.yaml
 [ $told_status -eq 0 ]; verdict a_weight_may_be_reshaped $?
 exit $status

@@ -163,10 +163,16 @@ cat race/said* >said.txt; [ "$(grep -c ' is installed in ' said.txt)" -eq 1 ] &&
 
 # ---- removing
 "$kiln" plugin disable $id >/dev/null
+says a_node_of_one_that_is_disabled 2 "no node type is called 'SoftGlow'; it is in $id, which is disabled: kiln plugin enable $id" run glow.yaml --no-cache
 says removes 0 "$id is removed" plugin remove $id
 [ "$(ls "$user")" = disabled ] && [ ! -s "$user/disabled" ] && ! left; verdict nothing_of_it_is_left $?
 says remove_twice 2 "no plugin '$id' is installed for this user" plugin remove $id
 says remove_what_lies_elsewhere 2 "was not installed by \`kiln plugin install\`; it is soft-glow/soft-glow.so" plugin remove soft-glow
 says remove_with_a_path 2 "../.." plugin remove ../..
+cp glow.yaml soft-glow/glow.yaml
+says a_node_of_one_beside_the_workflow 2 "no node type is called 'SoftGlow'; it is in soft-glow/soft-glow.so: add --plugins soft-glow" run soft-glow/glow.yaml --no-cache
+(cd soft-glow && says a_node_of_one_in_the_working_folder 2 "no node type is called 'SoftGlow'; it is in ./soft-glow.so: add --plugins ." run glow.yaml --no-cache; exit $status) || status=1
+sed 's/SoftGlow/ImageVignette/' glow.yaml >vignette.yaml
+says no_far_fetched_name 2 "no node type is called 'ImageVignette'; \`kiln nodes\` lists those there are" run vignette.yaml --no-cache
 says no_action 2 "kiln plugin: do what?" plugin
 exit $status

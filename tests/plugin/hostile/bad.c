@@ -43,7 +43,11 @@ static kiln_status run(const kiln_call *c)
     if (BAD == 12) abort();
     int64_t dim[4] = {s.dim[0], s.dim[1], s.dim[2], BAD == 13 ? 2 : s.dim[3]}; /* an IMAGE of two channels */
     c->out[0] = h->tensor_new(c->ctx, KILN_F32, KILN_CPU, 4, dim);
-    if (!c->out[0]) return BAD == 7 ? KILN_ERR_BUG : KILN_ERR_NOMEM; /* the wrong code */
+    if (!c->out[0]) return KILN_ERR_NOMEM;
+    const kiln_value_api *v = h->ability(KILN_VALUE_ABILITY);
+    kiln_value *list = BAD == 7 ? v->new_list(c->ctx) : NULL; /* which reports nothing */
+    if (BAD == 7 && !list) return KILN_ERR_BUG;               /* the wrong code */
+    h->unref(list);
     if ((st = h->view(c->ctx, c->out[0], &d))) return st;
     size_t n = (size_t)(dim[0] * dim[1] * dim[2] * dim[3]);
     const float *x = s.data;

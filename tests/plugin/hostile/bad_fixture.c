@@ -31,7 +31,8 @@ static kiln_t record(const kiln_denoiser *d, const kiln_ops *o, kiln_program *p,
     h = o->mul(p, h, o->act(p, o->linear(p, in->x, gate, (kiln_t){0}), KILN_ACT_SILU));
     if (BAD == 4 || BAD == 6) h = o->affine(p, o->affine(p, h, 1, 1024), 1, -1024); /* bf16 has 8 bits for it */
     if (BAD == 5) h = o->affine(p, o->affine(p, o->affine(p, h, 1e30f, 0), 1e30f, 0), 1e-30f, 0);
-    return o->linear(p, h, o->weight(p, w, "bad.out.weight", 2, KILN_DIMS(channels, hidden)), (kiln_t){0});
+    h = o->linear(p, h, o->weight(p, w, "bad.out.weight", 2, KILN_DIMS(channels, hidden)), (kiln_t){0});
+    return BAD == 7 ? o->reshape(p, h, 6, KILN_DIMS(1, 4, 2, 4, 2, 4)) : h; /* the last reshape is forgotten */
 }
 
 static int detect(const kiln_weights_api *w, const kiln_weights *set)

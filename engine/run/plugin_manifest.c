@@ -1,5 +1,5 @@
 /* plugin_manifest.c - see plugin_manifest.h. */
-#include "cli/plugin_manifest.h"
+#include "run/plugin_manifest.h"
 
 #include "base/file.h"
 #include "base/json_members.h"

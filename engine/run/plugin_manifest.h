@@ -12,8 +12,8 @@
  *
  * docs/plugins.md describes it.
  */
-#ifndef KILN_CLI_PLUGIN_MANIFEST_H
-#define KILN_CLI_PLUGIN_MANIFEST_H
+#ifndef KILN_RUN_PLUGIN_MANIFEST_H
+#define KILN_RUN_PLUGIN_MANIFEST_H
 
 #include "base/arena.h"
 #include "base/str.h"
