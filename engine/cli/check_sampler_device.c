@@ -232,7 +232,8 @@ static kiln_status sample_on(sampling *r, const runtime_setting *where, const ch
     if (!rt) return KILN_ERR_UNSUPPORTED;
     const call_environment env = {.runtime = rt, .pool = runtime_pool(rt)};
     trial.now = r;
-    kiln_status status = ctx_call(&env, 0, "sampled", plugin, &node, NULL, NULL, NULL, NULL, e);
+    kiln_value *none = NULL;
+    kiln_status status = ctx_call(&env, 0, "sampled", plugin, &node, NULL, NULL, NULL, &none, e);
     runtime_free(rt);
     return status;
 }
