@@ -706,6 +706,9 @@ check_counts check_node(const check_context *of, const node_info *n)
     b.rt = one_thread(&e);
     verdict(&b, b.rt != NULL, "runtime", "%s", e.message);
     if (!b.rt) return b.counts;
+    check_rows_filled(
+        &b.counts,
+        &(kiln_param_table){.param = b.type->param, .n_param = b.type->n_param, .params_size = b.type->params_size});
     watch_faults();
     if (b.type->expand) {
         try_expand(&b);

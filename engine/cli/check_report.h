@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kiln/params.h"
+
 /* What a plugin that fails it does to its users: CONTRACT: crashes, damage, lost or wrong work of others. BEHAVIOUR:
  * what its rows say of it is not so. QUALITY: it works, and could be pleasanter to use. */
 typedef enum { CHECK_CONTRACT, CHECK_BEHAVIOUR, CHECK_QUALITY, CHECK_LEVELS } check_level;
@@ -42,6 +44,10 @@ void check_list_untried(const char *give);
 void check_was_tried(const char *name);
 /* A line about the subject as it begins to be tried. */
 void check_begin(void);
+
+/* A struct that rows should fill, and rows that nobody counts: such a table loads, since C++ sizes an empty struct 1
+ * and some languages give an array for none; in C it is a forgotten KILN_ARRAY. */
+void check_rows_filled(check_counts *c, const kiln_param_table *t);
 
 /* The last lines of a file: counts, what each level is worth, and the badge. n: nodes, samplers and the like tried. */
 void check_summary(const char *plugin, const char *version, const check_counts *c, uint64_t n);

@@ -513,9 +513,7 @@ check_counts check_sampler(const kiln_sampler *row, const char *plugin, const ch
     t.options = arena_alloc(&t.memory, t.table.params_size + 1);
     if (!t.options || !sample_params(&t.table, 0, &t.memory, t.options)) return t.counts;
     check_found(&t.counts, row->doc && row->doc[0], "docs", "has no doc");
-    check_found(
-        &t.counts, !row->param || row->n_param, "unread-rows",
-        "has an array of options and n_param 0, so that none of them is read: KILN_ARRAY(param, rows) says both");
+    check_rows_filled(&t.counts, &t.table);
     t.lost_elsewhere = lost_elsewhere(&t);
     watch_faults(row);
     try_whole(&t);

@@ -16,7 +16,6 @@ enum {
 };
 enum { ROW_1_0 = offsetof(kiln_param, from) + sizeof(const char *) }; /* version 1.0: a plugin cannot be older */
 enum { CHOICE_1_0 = offsetof(kiln_choice, value) + sizeof(int64_t) };
-enum { EMPTY_STRUCT = 1 }; /* how C++ sizes one without members, which a plugin may hand on without rows */
 
 const kiln_param *param_row(const kiln_param_table *t, size_t i)
 {
@@ -161,11 +160,6 @@ kiln_status param_rows_check(const kiln_param_table *t, error *e)
                    "the stride of the parameters is %u bytes; version 1.0 of the contract has %d: declare the array "
                    "with KILN_ARRAY",
                    t->param_stride, ROW_1_0);
-    if (t->params_size > EMPTY_STRUCT && !t->n_param)
-        return bad(e,
-                   "params_size is %zu, and n_param 0: a struct that no row fills%s; declare both, KILN_ARRAY(param, "
-                   "rows) and .params_size, or neither",
-                   t->params_size, t->param ? ", though there is an array of rows" : "");
     if (t->n_param && !t->params_size)
         return bad(e, "%u parameters and params_size 0; it is the sizeof of the struct that they fill", t->n_param);
     for (size_t i = 0; i < t->n_param; i++) {

@@ -113,8 +113,6 @@ static void make(made *m)
     X("output 'LIKE' is of type *U, which no input has", m->out[1].type = "*U")                                        \
     X("two outputs are called 'IMAGE'", m->out[1].name = "IMAGE")                                                      \
     X("an input and a parameter are both called 'gain'", m->in[0].name = "gain")                                       \
-    X("params_size is 8, and n_param 0: a struct that no row fills", N.n_param = 0)                                    \
-    X("params_size is 8, and n_param 0: a struct that no row fills;", (N.param = NULL, N.n_param = 0))                 \
     X("1 parameters and params_size 0; it is the sizeof", N.params_size = 0)                                           \
     X("parameter 'gain' has no doc", m->param[0].doc = NULL)                                                           \
     X("parameter 'gain' has KILN_PARAM_PASSED, but the node does not expand", m->param[0].flags = KILN_PARAM_PASSED)   \
