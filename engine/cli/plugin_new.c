@@ -191,7 +191,8 @@ static size_t find(const char *word, const char *const *list, size_t n)
 static kiln_status refuse_name(const plugin_request *r, const char *kind, const char *name, error *e)
 {
     char *hyphens = arena_strdup(r->memory, name);
-    for (char *at = hyphens; at && (at = strchr(at, '_'));) *at = '-';
+    for (size_t i = 0; hyphens && hyphens[i]; i++)
+        if (hyphens[i] == '_') hyphens[i] = '-';
     if (hyphens && is_name(hyphens) && strcmp(kind, "sampler") == 0)
         return error_set(e, KILN_ERR_INVALID,
                          "'%s' is no name for a plugin; call the plugin %s, and its sampler will be %s", name, hyphens,

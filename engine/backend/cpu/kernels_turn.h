@@ -288,7 +288,7 @@ INLINE void wide_columns(vu column[8], const float *x, size_t ld, size_t n)
     uint32_t words[8][LANES] = {{0}};
     for (size_t r = 0; r < LANES; r++)
         for (size_t k = 0; k < n; k++) memcpy(&words[k][r], x + r * ld + k, 4);
-    memcpy(column, words, sizeof words);
+    for (size_t k = 0; k < 8; k++) memcpy(&column[k], words[k], sizeof words[k]);
 }
 INLINE void wide_merge_columns(vw best[2][8], const vu column[8], uint32_t flip, size_t first, size_t n)
 {
