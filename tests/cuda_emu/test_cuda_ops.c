@@ -514,6 +514,17 @@ static uint64_t launches(void)
     return sum;
 }
 
+/* Kernels that a row would have to be too large to reach, 88 blocks of 128 x 128: the tests that run them by
+ * themselves, and fail where they make no difference. */
+static const char *const elsewhere[][2] = {{"gemm_in_parts", "tests/cuda_emu/test_cuda_buckets.c"}};
+
+static int runs_elsewhere(const char *name)
+{
+    for (size_t i = 0; i < sizeof elsewhere / sizeof elsewhere[0]; i++)
+        if (strcmp(elsewhere[i][0], name) == 0) return printf("# %s: see %s\n", name, elsewhere[i][1]) > 0;
+    return 0;
+}
+
 /* Of what is compiled, what really ran: a kernel that no row of the table reaches is not tested. */
 static void test_every_kernel_ran(void)
 {
@@ -535,7 +546,7 @@ static void test_every_kernel_ran(void)
     }
     printf("\n# cuBLASLt, cuDNN: not run; cublaslt.c and cudnn.c ran over stand-ins\n");
     for (size_t i = 0; i < n_listed; i++)
-        CHECK_MSG(runs[i].launches > 0,
+        CHECK_MSG(runs[i].launches > 0 || runs_elsewhere(listed[i].name),
                   "%s: kernel %s was never launched; it wants a row in tests/backend/test_ops_table.h", listed[i].file,
                   listed[i].name);
 }
