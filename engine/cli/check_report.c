@@ -180,6 +180,19 @@ void check_left(check_counts *c, const char *what, const char *fmt, ...)
     put_left(c, what, text);
 }
 
+void check_rows_filled(check_counts *c, const kiln_param_table *t)
+{
+    enum { EMPTY_STRUCT = 1 };
+    check_found(
+        c, t->n_param || t->params_size <= EMPTY_STRUCT, "table",
+        "params_size is %zu, and n_param 0: a struct that no row fills%s; declare both, KILN_ARRAY(param, rows) "
+        "and .params_size, or neither",
+        t->params_size, t->param ? ", though there is an array of rows" : "");
+    check_found(c, t->n_param || t->params_size > EMPTY_STRUCT || !t->param, "unread-rows",
+                "has an array of parameters and n_param 0, so that none of them is read: KILN_ARRAY(param, rows) says "
+                "both");
+}
+
 /* ---- what was not tried ---- */
 
 void check_untried(check_counts *c, const char *give, const char *fmt, ...)
@@ -236,19 +249,6 @@ static void print_counts(const char *plugin, const char *version, const check_co
     }
     str_append(&s, "]");
     print_line(&s);
-}
-
-void check_rows_filled(check_counts *c, const kiln_param_table *t)
-{
-    enum { EMPTY_STRUCT = 1 };
-    check_found(
-        c, t->n_param || t->params_size <= EMPTY_STRUCT, "table",
-        "params_size is %zu, and n_param 0: a struct that no row fills%s; declare both, KILN_ARRAY(param, rows) "
-        "and .params_size, or neither",
-        t->params_size, t->param ? ", though there is an array of rows" : "");
-    check_found(c, t->n_param || t->params_size > EMPTY_STRUCT || !t->param, "unread-rows",
-                "has an array of parameters and n_param 0, so that none of them is read: KILN_ARRAY(param, rows) says "
-                "both");
 }
 
 void check_summary(const char *plugin, const char *version, const check_counts *c, uint64_t n)
