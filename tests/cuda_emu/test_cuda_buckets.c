@@ -76,7 +76,7 @@ static void test_parts_in_one_block(void)
 }
 
 /* The parts of a linear of so many rows, N and K; of a program that is told lengths or of another. */
-static int parts_of(int64_t rows, int64_t n, int64_t k, uint32_t bounded, int *in_one_block)
+static int parts_of(int64_t rows, int64_t n, int64_t k, uint32_t bounded, int *in_one_block, int *by_library)
 {
     error e = {0};
     kernel *made = NULL;
@@ -87,6 +87,7 @@ static int parts_of(int64_t rows, int64_t n, int64_t k, uint32_t bounded, int *i
     if (!CHECK_MSG(kiln_cuda_library.backend->prepare(&op, &made, &e) == KILN_OK, "%s", e.message)) return 0;
     const cu_gemm p = ((const cuda_kernel *)(const void *)made)->u.gemm.p;
     int few = strcmp(made->name, "gemv") == 0;
+    *by_library = strcmp(made->name, "cublaslt") == 0;
     made->free(made);
     *in_one_block = p.parts > 1;
     return few ? -1 : p.splits > p.parts ? p.splits : p.parts;
@@ -98,23 +99,27 @@ static void test_all_buckets_have_the_same_parts(void)
                          shapes[][2] = {{96, 1024}, {4096, 4096}, {1024, 4096}, {2816, 2112}, {14336, 4096}, {40, 64}};
     error e = {0};
     memory_device *device = NULL;
-    int once = 0, never = 0, wide = 0, other = 0;
+    int once = 0, never = 0, wide = 0, other = 0, by_library, libraries = 0;
+    REQUIRE(fake_cuda_vendor("KILN_CUBLASLT"));
     fake_device_open(&(fake_setting){.bytes = 1 << 20, .seed = 5, .fail_at = -1});
     REQUIRE(kiln_cuda_library.backend->open(0, &device, &e) == KILN_OK);
     for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {
-        int one = 0, first = parts_of(2, shapes[s][0], shapes[s][1], 1, &one);
+        int one = 0, first = parts_of(2, shapes[s][0], shapes[s][1], 1, &one, &by_library);
         CHECK(first >= 1);
         for (size_t b = 0; b < sizeof buckets / sizeof buckets[0]; b++) {
-            int parts = parts_of(buckets[b], shapes[s][0], shapes[s][1], 1, &one);
+            int parts = parts_of(buckets[b], shapes[s][0], shapes[s][1], 1, &one, &by_library);
+            CHECK_MSG(!by_library, "%d rows by cuBLASLt, which chooses by their number", (int)buckets[b]);
             CHECK_MSG(parts == first, "%d rows: %d parts of K, not %d", (int)buckets[b], parts, first);
             once += one, never += !one;
-            other += parts_of(buckets[b], shapes[s][0], shapes[s][1], 0, &one) != first;
+            other += parts_of(buckets[b], shapes[s][0], shapes[s][1], 0, &one, &by_library) != first;
+            libraries += by_library;
         }
         wide += first > 1;
     }
+    CHECK_MSG(libraries > 20, "%d of other programs by cuBLASLt", libraries);
     CHECK_MSG(once > 4 && never > 20 && wide > 3 && other > 10, "%d in one block, %d stored, %d, %d", once, never, wide,
               other);
-    int one, decoding = parts_of(1, 4096, 4096, 1, &one);
+    int one, decoding = parts_of(1, 4096, 4096, 1, &one, &by_library);
     CHECK_MSG(decoding == -1, "one row is no bucket, and is read as fast as memory allows");
     CHECK_EQ(fake_device_close().faults, 0);
 }

@@ -8,7 +8,6 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 status=0
 for name in test_operands test_states test_paged_cache test_saturate test_custom_op test_buckets test_products_torch test_ops_torch; do
-    case $name in test_buckets) export KILN_CUDA_GEMM=mma ;; *) unset KILN_CUDA_GEMM ;; esac # the same bytes are our own kernels' alone
     KILN_TEST_BACKEND=cuda KILN_CUDA_LIBRARY=$emu KILN_EMU_REPORT=$work/$name.report timeout -k 5 600 "$KILN_BUILD/tests/plugin/$name" >"$work/$name.out" 2>&1
     code=$?
     if [ $code = 0 ] && grep -q '^ok' "$work/$name.out" && grep -q '^faults 0 kernel_faults 0 ' "$work/$name.report"; then

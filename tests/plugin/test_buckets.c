@@ -73,14 +73,6 @@ static void run_block(uint32_t precision, int64_t rows, int64_t places, int nan_
     o->program_free(p);
 }
 
-/* cuBLASLt chooses by the number of rows in what order it adds. */
-static int by_library(void)
-{
-    const char *asked = getenv("KILN_CUDA_GEMM");
-    return ops()->device(rig_ctx()) != KILN_CPU &&
-           !(asked && (strcmp(asked, "mma") == 0 || strcmp(asked, "plain") == 0));
-}
-
 static void buckets(uint32_t precision)
 {
     static const int64_t sizes[][2] = {{5, 8}, {8, 8}, {16, 16}, {16, 200}, {64, 64}, {128, 1024}, {200, 333}};
@@ -90,11 +82,8 @@ static void buckets(uint32_t precision)
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         for (int behind = 0; behind < 2; behind++) {
             run_block(precision, sizes[i][0], sizes[i][1], behind, y);
-            double most = 0;
-            for (int k = 0; k < LIVE * WIDTH; k++) most = fmax(most, fabs((double)y[k] - (double)first[k]));
-            CHECK_MSG(by_library() ? most < 4e-6 : memcmp(first, y, sizeof y) == 0,
-                      "%lld rows, a cache of %lld, %s behind: %.3g apart", (long long)sizes[i][0],
-                      (long long)sizes[i][1], behind ? "NaN" : "zeros", most);
+            CHECK_MSG(memcmp(first, y, sizeof y) == 0, "%lld rows, a cache of %lld, %s behind: other bytes",
+                      (long long)sizes[i][0], (long long)sizes[i][1], behind ? "NaN" : "zeros");
         }
 }
 

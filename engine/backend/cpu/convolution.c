@@ -16,7 +16,7 @@
 #include <string.h>
 
 enum { PIXELS = 192, DEPTH = 512, CHUNK = 1024, COLUMNS = 16, TOGETHER = 8, FOLDED_ROWS = 4, POOLED = 8192 };
-enum { MOST_TAPS = 64, TOGETHER_CHANNELS = 256 };
+enum { TOGETHER_CHANNELS = 256 };
 
 typedef struct {
     int64_t x[3], out[3], kernel[3], stride[3], before[3], after[3], dilation[3];
@@ -218,7 +218,7 @@ static int is_inner(const plan *p, const int64_t at[3])
 {
     int64_t first = at[2] * p->stride[2] - p->before[2], end = at[2] + DEPTHWISE_RESULTS;
     int64_t last = (end - 1) * p->stride[2] - p->before[2] + (p->kernel[2] - 1) * p->dilation[2];
-    return !p->transposed && p->kernel[2] > 2 && p->taps <= MOST_TAPS && end <= p->out[2] && first >= 0 &&
+    return !p->transposed && p->kernel[2] > 2 && p->taps <= MOST_DEPTHWISE_TAPS && end <= p->out[2] && first >= 0 &&
            last < p->x[2];
 }
 
@@ -229,8 +229,8 @@ static void depthwise_results(const call *j, const tile_place *t, const int64_t 
     const operand_desc *x = &j->c->op.in[0], *out = &j->c->op.out;
     int64_t first = t->image * p->x[0] * p->x[1] * p->x[2], k[3], at[3] = {from[0], from[1], from[2]};
     float sums[DEPTHWISE_RESULTS * TOGETHER_CHANNELS];
-    const void *pixels[MOST_TAPS];
-    size_t place[MOST_TAPS];
+    const void *pixels[MOST_DEPTHWISE_TAPS];
+    size_t place[MOST_DEPTHWISE_TAPS];
     depthwise_taps d = {.x = pixels, .place = place, .w = j->a->in[1], .type = type_of(x)};
     for (int64_t tap = 0; tap < p->taps; tap += p->kernel[2]) {
         tap_place(p, tap, k);

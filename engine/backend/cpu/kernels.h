@@ -125,6 +125,7 @@ typedef struct cpu_kernels {
     float (*fold_row)(uint32_t kind, const float *x, size_t n);
     size_t (*find)(const float *x, float v, size_t n); /* the first that is v or NaN; n: none */
     void (*shift_row)(float *to, const float *x, float a, float b, size_t n, int past); /* to = (x - a) - b */
+    void (*scale_row)(float *to, const float *x, float by, size_t n, int past);         /* to = x by */
     /* sum() and squares() of up to 4 rows, `ld` apart; layer_row: x = (x - mean) (factor gain) + bias, or NULL */
     void (*sum_rows)(float *to, const float *x, size_t ld, size_t rows, size_t n);
     void (*squares_rows)(float *to, const float *mean, const float *x, size_t ld, size_t rows, size_t n);
@@ -250,8 +251,13 @@ typedef struct cpu_kernels {
                        uint32_t type, size_t n, size_t ahead);
     void (*value_row)(float *to, size_t ld, const float *w, size_t ldw, size_t heads, const void *v, uint32_t type,
                       size_t n);
-    /* DEPTHWISE_RESULTS results side by side, n numbers each, `ldt` bytes apart, of f32 or bf16. */
+    /* DEPTHWISE_RESULTS results side by side, n numbers each, `ldt` bytes apart, of f32 or bf16; of up to
+     * MOST_DEPTHWISE_TAPS taps. */
     void (*depthwise)(void *to, uint32_t to_type, size_t ldt, const depthwise_taps *d, size_t n, int past);
+    /* Up to 16 rows x as they are stored, of f32, bf16 or f16: a row of f32 or bf16 is the sum of w[r] x[r], row after
+     * row. Nothing but these rows is read. */
+    void (*sum_pixels)(void *to, uint32_t to_type, const float *w, const void *const *x, size_t rows, uint32_t type,
+                       size_t n, int past);
 } cpu_kernels;
 
 enum { HALF_ADD, HALF_MUL, HALF_GEGLU }; /* x + y, x y, x gelu(y) */
@@ -264,6 +270,7 @@ enum {
      * one of what was just stored. */
     COUNTER_STRIDE = COUNTED_BINS + 64,
     DEPTHWISE_RESULTS = 8,
+    MOST_DEPTHWISE_TAPS = 64,
     ATTEND_KEY_SET = 4,
     ATTEND_VALUE_SET = 8,
     ATTEND_LINE = 32

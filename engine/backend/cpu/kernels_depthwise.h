@@ -23,22 +23,37 @@ INLINE void add_taps(const uint32_t type, const size_t taps, vf sum[DEPTHWISE_RE
         if (t + 1 < taps) seen[t % DEPTHWISE_RESULTS] = get_as(type, x + (t + DEPTHWISE_RESULTS) * step, i, left);
     }
 }
-INLINE void depthwise_sums(const uint32_t type, vf sum[DEPTHWISE_RESULTS], const depthwise_taps *d, size_t i,
-                           size_t left)
+/* Taps that are added together. */
+typedef struct {
+    const char *x;
+    const size_t *place;
+    size_t taps;
+} tap_run;
+
+INLINE size_t tap_runs(tap_run run[MOST_DEPTHWISE_TAPS], const depthwise_taps *d)
 {
+    size_t n = 0;
+    for (size_t t = 0; t < d->taps; t += run[n++].taps)
+        run[n] = (tap_run){d->x[t], d->place + t, taps_in_row(d->x + t, d->step, d->taps - t)};
+    return n;
+}
+INLINE void depthwise_sums(const uint32_t type, vf sum[DEPTHWISE_RESULTS], const depthwise_taps *d, const tap_run *run,
+                           size_t runs, size_t i, size_t left)
+{
+    const size_t step = d->step;
+    const float *w = d->w;
     UNROLL for (size_t r = 0; r < DEPTHWISE_RESULTS; r++) sum[r] = splat(0);
-    for (size_t t = 0, now; t < d->taps; t += now) {
-        const char *x = d->x[t];
-        now = left < LANES ? 1 : taps_in_row(d->x + t, d->step, d->taps - t);
-        if (now == 7)
-            add_taps(type, 7, sum, x, d->step, d->w, d->place + t, i, LANES);
-        else if (now == 4)
-            add_taps(type, 4, sum, x, d->step, d->w, d->place + t, i, LANES);
-        else if (now == 3)
-            add_taps(type, 3, sum, x, d->step, d->w, d->place + t, i, LANES);
+    for (size_t t = 0; t < d->taps && left < LANES; t++)
+        add_taps(type, 1, sum, d->x[t], step, w, d->place + t, i, left);
+    for (const tap_run *end = run + runs; run < end && left >= LANES; run++)
+        if (run->taps == 7)
+            add_taps(type, 7, sum, run->x, step, w, run->place, i, LANES);
+        else if (run->taps == 4)
+            add_taps(type, 4, sum, run->x, step, w, run->place, i, LANES);
+        else if (run->taps == 3)
+            add_taps(type, 3, sum, run->x, step, w, run->place, i, LANES);
         else
-            add_taps(type, 1, sum, x, d->step, d->w, d->place + t, i, left);
-    }
+            add_taps(type, 1, sum, run->x, step, w, run->place, i, LANES);
     if (d->bias) {
         vf bias = get_any(d->bias + i, left);
         UNROLL for (size_t r = 0; r < DEPTHWISE_RESULTS; r++) sum[r] += bias;
@@ -48,15 +63,17 @@ INLINE void depthwise_sums(const uint32_t type, vf sum[DEPTHWISE_RESULTS], const
 INLINE void depthwise_results_as(const uint32_t type, void *to, uint32_t to_type, size_t ldt, const depthwise_taps *d,
                                  size_t n, int past)
 {
-    size_t i = 0;
+    tap_run run[MOST_DEPTHWISE_TAPS];
+    size_t i = 0, runs = tap_runs(run, d);
     vf sum[2][DEPTHWISE_RESULTS];
     for (; i + 2 * LANES <= n && to_type == KILN_BF16; i += 2 * LANES) {
-        depthwise_sums(type, sum[0], d, i, LANES), depthwise_sums(type, sum[1], d, i + LANES, LANES);
+        depthwise_sums(type, sum[0], d, run, runs, i, LANES),
+            depthwise_sums(type, sum[1], d, run, runs, i + LANES, LANES);
         UNROLL for (size_t r = 0; r < DEPTHWISE_RESULTS; r++)
             put_two((uint16_t *)(void *)((char *)to + r * ldt) + i, sum[0][r], sum[1][r], past);
     }
     for (; i < n; i += LANES) {
-        depthwise_sums(type, sum[0], d, i, n - i);
+        depthwise_sums(type, sum[0], d, run, runs, i, n - i);
         UNROLL for (size_t r = 0; r < DEPTHWISE_RESULTS; r++)
             put_one(to_type, (char *)to + r * ldt, i, sum[0][r], n - i, past);
     }

@@ -264,6 +264,18 @@ static void shift_row(float *to, const float *x, float a, float b, size_t n, int
     for (; i < n; i += LANES) put_any(to + i, (get_any(x + i, n - i) - first) - second, n - i);
 }
 
+static void scale_row(float *to, const float *x, float by, size_t n, int past)
+{
+    const vf factor = splat(by);
+    size_t i = 0;
+    (void)past;
+#if LANES == 16
+    if (past && to_line(to) == 0)
+        for (; i + LANES <= n; i += LANES) put_line(to + i, (vu)(get(x + i) * factor), 1);
+#endif
+    for (; i < n; i += LANES) put_any(to + i, get_any(x + i, n - i) * factor, n - i);
+}
+
 /* Rows of n numbers, `ld` apart, up to 4: each sum in the order of sum() and squares(). */
 static void sum_rows(float *to, const float *x, size_t ld, size_t rows, size_t n)
 {

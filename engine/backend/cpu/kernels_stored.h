@@ -319,3 +319,38 @@ static void blend_row(void *to, uint32_t type, size_t step, const float *row, co
     default: blend_typed(KILN_F16, to, step, row, place, weight, most, pixels, channels, past); break;
     }
 }
+
+/* ---- pixels at places of their own: what lies behind them is nobody's, and is not fetched ---- */
+
+INLINE vf pixels_sum(const uint32_t type, const size_t rows, const float *w, const void *const *x, size_t i,
+                     size_t left)
+{
+    vf sum = splat(0);
+    for (size_t r = 0; r < rows; r++) sum = VFMA(splat(w[r]), get_as(type, x[r], i, left), sum);
+    return sum;
+}
+INLINE void sum_pixels_as(const uint32_t type, void *to, uint32_t to_type, const float *w, const void *const *x,
+                          const size_t rows, size_t n, int past)
+{
+    if (to_type == KILN_BF16)
+        STORED_ROW(KILN_BF16, to, n, past, pixels_sum(type, rows, w, x, at, left));
+    else
+        STORED_ROW(KILN_F32, to, n, past, pixels_sum(type, rows, w, x, at, left));
+}
+INLINE void sum_pixels_of(const uint32_t type, void *to, uint32_t to_type, const float *w, const void *const *x,
+                          size_t rows, size_t n, int past)
+{
+    if (rows == 4)
+        sum_pixels_as(type, to, to_type, w, x, 4, n, past);
+    else
+        sum_pixels_as(type, to, to_type, w, x, rows, n, past);
+}
+static void sum_pixels(void *to, uint32_t to_type, const float *w, const void *const *x, size_t rows, uint32_t type,
+                       size_t n, int past)
+{
+    switch (type) {
+    case KILN_F32: sum_pixels_of(KILN_F32, to, to_type, w, x, rows, n, past); break;
+    case KILN_BF16: sum_pixels_of(KILN_BF16, to, to_type, w, x, rows, n, past); break;
+    default: sum_pixels_of(KILN_F16, to, to_type, w, x, rows, n, past); break;
+    }
+}

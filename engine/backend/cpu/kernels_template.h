@@ -451,6 +451,7 @@ const cpu_kernels KERNELS = {
     .find = find,
     .weigh_stored = weigh_stored,
     .shift_row = shift_row,
+    .scale_row = scale_row,
     .sum_rows = sum_rows,
     .squares_rows = squares_rows,
     .layer_row = layer_row,
@@ -507,4 +508,5 @@ const cpu_kernels KERNELS = {
     .value_sums = value_sums,
     .value_row = value_row,
     .depthwise = depthwise,
+    .sum_pixels = sum_pixels,
 };

@@ -221,19 +221,13 @@ kiln_status cpu_prepare_interpolate(cpu_kernel *c, error *e)
 
 /* ---- grid_sample ---- */
 
-static void store_pixel(const call *j, int64_t i, const float *v)
-{
-    const operand_desc *out = &j->c->op.out;
-    j->c->k->store((char *)j->a->out + (size_t)(i * out->ld) * size_of(out->dtype), out->dtype, v,
-                   (size_t)columns_of(out));
-}
-
-static double grid_number(const call *j, int64_t i, int64_t column)
+/* The two coordinates of results first and on, up to PIXELS of them. */
+static void grid_numbers(const call *j, int64_t first, int64_t n, float at[2 * PIXELS])
 {
     const operand_desc *grid = &j->c->op.in[1];
-    float v;
-    j->c->k->load(&v, place_of(grid, j->a->in[1], i, column), type_of(grid), 1);
-    return (double)v;
+    int64_t together = !grid->weight && grid->ld == 2 ? n : 1;
+    for (int64_t i = 0; i < n; i += together)
+        j->c->k->load(at + 2 * i, place_of(grid, j->a->in[1], first + i, 0), type_of(grid), (size_t)(2 * together));
 }
 
 typedef struct {
@@ -242,45 +236,62 @@ typedef struct {
     size_t n;
 } grid_pixel;
 
-/* What result i is made of; it is fetched meanwhile. */
-static void grid_look(const call *j, int64_t i, grid_pixel *p)
+static int grid_axis(const op_desc *op, float at, int64_t size, int64_t place[GRID_TAPS], double weight[GRID_TAPS])
+{
+    int mode = (int)op->attr.grid_sample.mode, padding = (int)op->attr.grid_sample.padding,
+        align = (int)op->attr.grid_sample.align_corners;
+    if (mode == GRID_BILINEAR) return grid_taps(GRID_BILINEAR, padding, align, (double)at, size, place, weight);
+    return grid_taps(mode, padding, align, (double)at, size, place, weight);
+}
+
+/* What result i, at (x, y) of -1 to 1, is made of; it is fetched meanwhile. */
+static void grid_look(const call *j, int64_t i, const float xy[2], grid_pixel *p)
 {
     const int64_t *s = j->c->op.in[0].shape.dim, *d = j->c->op.out.shape.dim;
-    int mode = (int)j->c->op.attr.grid_sample.mode, padding = (int)j->c->op.attr.grid_sample.padding,
-        align = (int)j->c->op.attr.grid_sample.align_corners;
     int64_t x[GRID_TAPS], y[GRID_TAPS], n = i / d[2] / d[1];
     double wx[GRID_TAPS], wy[GRID_TAPS];
-    int count = grid_taps(mode, padding, align, grid_number(j, i, 0), s[2], x, wx);
-    grid_taps(mode, padding, align, grid_number(j, i, 1), s[1], y, wy);
+    int count = grid_axis(&j->c->op, xy[0], s[2], x, wx);
+    grid_axis(&j->c->op, xy[1], s[1], y, wy);
     size_t bytes = (size_t)d[3] * size_of(type_of(&j->c->op.in[0]));
     p->n = 0;
-    for (int k = 0; k < count * count; k++) {
-        if (y[k / count] < 0 || x[k % count] < 0) continue;
-        const char *at = pixel_at(j, (n * s[1] + y[k / count]) * s[2] + x[k % count]);
-        for (size_t b = 0; b < bytes; b += LINE) __builtin_prefetch(at + b);
-        p->at[p->n] = at;
-        p->w[p->n++] = (float)(wy[k / count] * wx[k % count]);
+    for (int r = 0; r < count; r++)
+        for (int k = 0; k < count; k++) {
+            if (y[r] < 0 || x[k] < 0) continue;
+            const char *at = pixel_at(j, (n * s[1] + y[r]) * s[2] + x[k]);
+            for (size_t b = 0; b < bytes; b += LINE) __builtin_prefetch(at + b);
+            p->at[p->n] = at;
+            p->w[p->n++] = (float)(wy[r] * wx[k]);
+        }
+}
+
+/* Result i; `pixel` has room for its channels. */
+static void grid_make(const call *j, int64_t i, const grid_pixel *p, float *pixel)
+{
+    const operand_desc *out = &j->c->op.out;
+    uint32_t type = type_of(&j->c->op.in[0]);
+    size_t channels = (size_t)columns_of(out);
+    char *to = (char *)j->a->out + (size_t)(i * out->ld) * size_of(out->dtype);
+    if (out->dtype != KILN_F16) {
+        j->c->k->sum_pixels(to, out->dtype, p->w, p->at, p->n, type, channels, j->c->past);
+        return;
     }
+    j->c->k->sum_pixels(pixel, KILN_F32, p->w, p->at, p->n, type, channels, 0);
+    j->c->k->store(to, out->dtype, pixel, channels);
 }
 
 static kiln_status grid_tile(void *arg, size_t index, unsigned slot, error *e)
 {
     const call *j = arg;
-    int64_t C = columns_of(&j->c->op.out), last = min64(rows_of(&j->c->op.out), ((int64_t)index + 1) * j->per_tile);
-    float *pixel = (float *)j->a->scratch + (size_t)slot * (size_t)C;
+    int64_t C = columns_of(&j->c->op.out), first = (int64_t)index * j->per_tile,
+            last = min64(rows_of(&j->c->op.out), first + j->per_tile);
+    float *pixel = (float *)j->a->scratch + (size_t)slot * (size_t)C, at[2 * PIXELS];
     grid_pixel p[PIXELS];
     (void)e;
-    int64_t first = (int64_t)index * j->per_tile;
     for (int64_t i = first; i < last + PIXELS; i++) { /* one is looked at, one is made that was PIXELS before it */
-        grid_pixel *q = &p[i % PIXELS];
-        if (i - PIXELS >= first) {
-            memset(pixel, 0, (size_t)C * sizeof *pixel);
-            for (size_t k = 0; k < q->n; k += TOGETHER)
-                j->c->k->weigh_stored(pixel, 0, 1, q->w + k, 1, q->at + k, q->n - k < TOGETHER ? q->n - k : TOGETHER,
-                                      type_of(&j->c->op.in[0]), (size_t)C);
-            store_pixel(j, i - PIXELS, pixel);
-        }
-        if (i < last) grid_look(j, i, q);
+        int64_t k = (i - first) % PIXELS;
+        if (i - PIXELS >= first) grid_make(j, i - PIXELS, &p[k], pixel);
+        if (k == 0 && i < last) grid_numbers(j, i, min64(PIXELS, last - i), at);
+        if (i < last) grid_look(j, i, at + 2 * k, &p[k]);
     }
     return KILN_OK;
 }

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { TILE_ELEMENTS = 1 << 15, CHUNK = 1024 };
+enum { TILE_ELEMENTS = 1 << 15, CHUNK = 1024, LINE = 64, SECOND_LEVEL = 2 };
 
 typedef struct {
     const cpu_kernel *c;
@@ -49,8 +49,16 @@ static void softmax_half(const call *j, int64_t r, float *x, int64_t n, float to
         k->store_scaled(to, x, (float)(1 / sum), (size_t)n, j->c->past);
 }
 
-/* The first n numbers of row r, in x. Of f32 x is not filled first: the row is read where it lies, and logarithms that
- * are all of a result's row go there at once; then 0. */
+/* The numbers below a chunk of row r, of f32: reading a row for its greatest waits for memory, exponentials do not. */
+static void fetch_below(const call *j, int64_t r, int64_t column, int64_t n)
+{
+    if (r + 1 == j->rows) return;
+    const char *below = row_at(j, r + 1, column), *end = below + min64(CHUNK, n - column) * (int64_t)sizeof(float);
+    for (; below < end; below += LINE) __builtin_prefetch(below, 0, SECOND_LEVEL);
+}
+
+/* The first n numbers of row r, in x; or, where they are all of a row of a result of f32, there; then 0. Of f32 x is
+ * not filled first: the row is read where it lies. */
 static int softmax_row(const call *j, int64_t r, float *x, int64_t n)
 {
     const cpu_kernels *k = j->c->k;
@@ -72,14 +80,16 @@ static int softmax_row(const call *j, int64_t r, float *x, int64_t n)
     }
     for (int64_t i = 0; i < n; i += CHUNK) {
         float *powers = log_of ? &part[0] : x + i;
+        if (from != x) fetch_below(j, r, i, n);
         sum += (double)k->exp_row(powers, from + i, top, (size_t)min64(CHUNK, n - i));
     }
+    float *to = whole ? (float *)j->a->out + r * out->ld : x;
+    int past = whole && j->c->past;
     if (log_of)
-        k->shift_row(whole ? (float *)j->a->out + r * out->ld : x, from, top, (float)log(sum), (size_t)n,
-                     whole && j->c->past);
+        k->shift_row(to, from, top, (float)log(sum), (size_t)n, past);
     else
-        k->affine(x, (float)(1 / sum), 0, (size_t)n);
-    return !(log_of && whole);
+        k->scale_row(to, x, (float)(1 / sum), (size_t)n, past);
+    return !whole;
 }
 
 static kiln_status tile(void *arg, size_t index, unsigned slot, error *e)

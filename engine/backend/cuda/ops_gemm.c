@@ -248,11 +248,12 @@ static kiln_status body(const cuda_kernel *k, const kernel_args *a, error *e)
     return KILN_OK;
 }
 
-/* What the libraries have for p, the whole or a piece, and the scratch that p takes with them and without. */
+/* What the libraries have for p, the whole or a piece, and the scratch that p takes with them and without. Their choice
+ * hangs on the number of rows, so that buckets are not theirs, whatever is asked for. */
 static size_t choose_way(cuda_kernel *k, const cu_gemm *p, int few, cublaslt_gemm **library)
 {
     size_t partial = p->splits > 1 ? (size_t)(p->splits * p->M * p->N) * sizeof(float) : 0, workspace = 0;
-    cuda_gemm_path by = cuda_abilities_get()->gemms;
+    cuda_gemm_path by = has_bucket(k) ? CUDA_GEMM_MMA : cuda_abilities_get()->gemms;
     if (by >= CUDA_GEMM_CUBLASLT && !p->picture && !few)
         *library = cublaslt_make(p, k->op.in[2].dtype != 0, &workspace);
     if (by == CUDA_GEMM_CUDNN && p->picture && p->N == k->u.gemm.p.N) k->u.gemm.cudnn_conv = cudnn_make(p, &workspace);
