@@ -245,6 +245,12 @@ void residency_give(residency *r, memory_kind kind, size_t bytes, void *data)
 }
 device_stream *residency_stream(const residency *r) { return r->compute; }
 
+void residency_set_limit(residency *r, size_t bytes)
+{
+    pthread_mutex_lock(&r->lock);
+    r->setting.limit = bytes;
+    pthread_mutex_unlock(&r->lock);
+}
 int residency_limited(const residency *r) { return r->setting.limit != 0 || r->granted != 0; }
 
 /* ---- figures ---- */

@@ -66,8 +66,9 @@ void residency_give_up(residency *r, size_t bytes);
 /* Memory on the device that is neither weights' nor a run's: as `kind` on the account; weights are evicted for it. */
 kiln_status residency_take(residency *r, memory_kind kind, size_t bytes, const char *what, void **out, error *e);
 void residency_give(residency *r, memory_kind kind, size_t bytes, void *data);
-device_stream *residency_stream(const residency *r); /* what computes; NULL on a host device */
-int residency_limited(const residency *r);           /* 1: there is a limit, asked for or met */
+device_stream *residency_stream(const residency *r);  /* what computes; NULL on a host device */
+int residency_limited(const residency *r);            /* 1: there is a limit, asked for or met */
+void residency_set_limit(residency *r, size_t bytes); /* for passes that are made from now on; 0: none */
 
 /* ---- a program's demand and its passes ---- */
 

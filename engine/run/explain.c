@@ -61,10 +61,11 @@ static kiln_status explain_json(machine *m, batch *b, error *e)
     explanation x = {.batch = b, .json = &json};
     TRY(estimate_for_people(m, b, &(estimate_observer){.node = print_node, .self = &x}, e));
     runtime_estimate o = runtime_get_estimate(m->runtime);
+    kiln_status status = memory_tighten(m, b, &o, e);
     str_append(&json, json.len ? "]" : "{\"nodes\": []");
     str_printf(&json, ", \"memory\": {\"whole\": %zu, \"least\": %zu, \"budget\": %zu}}\n", (size_t)o.whole,
                (size_t)o.least, budget_limit(machine_budget(m)));
-    kiln_status status = json.failed ? error_set(e, KILN_ERR_NOMEM, "out of memory") : KILN_OK;
+    if (status == KILN_OK && json.failed) status = error_set(e, KILN_ERR_NOMEM, "out of memory");
     if (status == KILN_OK) print_raw(stdout, str_text(&json));
     str_free(&json);
     return status;
@@ -75,7 +76,9 @@ kiln_status explain_batch(machine *m, batch *b, int json, error *e)
     explanation x = {.batch = b};
     if (json) return explain_json(m, b, e);
     TRY(estimate_for_people(m, b, &(estimate_observer){.node = print_node, .self = &x}, e));
-    memory_explain(m);
+    runtime_estimate o = runtime_get_estimate(m->runtime);
+    TRY(memory_tighten(m, b, &o, e));
+    memory_explain(m, &o);
     estimate_say_unknown(x.unknown);
     return KILN_OK;
 }

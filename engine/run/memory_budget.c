@@ -80,6 +80,28 @@ kiln_status memory_least_budget(machine *m, batch *b, error *e)
     return values > limit ? too_small(limit, values, "what goes from node to node", e) : KILN_OK;
 }
 
+static void limit_to(machine *m, size_t bytes)
+{
+    budget_set_limit(machine_budget(m), bytes), residency_set_limit(machine_residency(m), bytes);
+}
+
+kiln_status memory_tighten(machine *m, batch *b, runtime_estimate *o, error *e)
+{
+    const size_t limit = budget_limit(machine_budget(m));
+    kiln_status status = KILN_OK;
+    for (int closer = 1; closer && o->least > 1 && (!limit || o->least <= limit);) {
+        error why = {0};
+        limit_to(m, o->least - 1);
+        status = estimate_silently(m, b, &why);
+        runtime_estimate found = runtime_get_estimate(m->runtime);
+        closer = status == KILN_OK && found.least < o->least;
+        if (closer) o->least = found.least, memcpy(o->least_name, found.least_name, sizeof o->least_name);
+        if (status == KILN_CANCELLED) error_set(e, status, "%s", why.message);
+    }
+    limit_to(m, limit);
+    return status == KILN_CANCELLED ? status : KILN_OK;
+}
+
 kiln_status memory_check_budget(machine *m, batch *b, error *e)
 {
     size_t limit = budget_limit(machine_budget(m));

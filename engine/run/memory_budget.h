@@ -16,5 +16,8 @@ kiln_status memory_check_budget(machine *m, batch *b, error *e);
 /* After an estimate that failed with KILN_ERR_NOMEM: the same with the least budget that works; KILN_OK when that is no
  * more than the budget. */
 kiln_status memory_least_budget(machine *m, batch *b, error *e);
+/* After an estimate that fits, of which o is what the runtime says: `least` becomes what is least when nodes are told
+ * that there is less, since an autoencoder that does not fit goes in stripes or tiles. */
+kiln_status memory_tighten(machine *m, batch *b, runtime_estimate *o, error *e);
 
 #endif

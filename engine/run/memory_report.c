@@ -22,27 +22,26 @@ static void say_slowdown(const machine *m, const runtime_estimate *o)
                slower, str_bytes(rate, (uint64_t)rates.bytes));
 }
 
-void memory_explain(const machine *m)
+void memory_explain(const machine *m, const runtime_estimate *o)
 {
-    runtime_estimate o = runtime_get_estimate(m->runtime);
     size_t limit = budget_limit(machine_budget(m));
     char a[16], b[16], c[16], d[16], f[16];
-    if (!o.whole) return;
+    if (!o->whole) return;
     print_text(stdout, "\nmemory: %s holds everything one program needs at once; %s is the least that works ('%s')\n",
-               str_bytes(a, o.whole), str_bytes(b, o.least), o.least_name);
-    if (!limit || o.least > limit) {
+               str_bytes(a, o->whole), str_bytes(b, o->least), o->least_name);
+    if (!limit || o->least > limit) {
         if (limit) print_text(stdout, "a budget of %s is too small\n", str_bytes(a, limit));
         return;
     }
-    const residency_estimate *w = &o.widest;
+    const residency_estimate *w = &o->widest;
     print_text(stdout,
                "with a budget of %s: peak %s: activations %s, %u of %u weights resident (%s), the others through slots "
                "of %s\n",
                str_bytes(a, limit), str_bytes(b, w->peak), str_bytes(c, w->fixed), w->n_weight - w->n_streamed,
                w->n_weight, str_bytes(d, w->resident), str_bytes(f, w->ring));
     print_text(stdout, "%s come in again each time it runs, %s in the whole run\n", str_bytes(a, w->streamed),
-               str_bytes(b, o.streamed));
-    say_slowdown(m, &o);
+               str_bytes(b, o->streamed));
+    say_slowdown(m, o);
 }
 
 void memory_say(const machine *m)

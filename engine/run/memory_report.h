@@ -4,8 +4,8 @@
 
 #include "run/machine.h"
 
-/* --explain's last lines, from the estimate before: how much a program needs, and what streams under the budget. */
-void memory_explain(const machine *m);
+/* --explain's last lines, from an estimate: how much a program needs, and what streams under the budget. */
+void memory_explain(const machine *m, const runtime_estimate *o);
 /* After a run: peaks, the budget, what went over the link. */
 void memory_say(const machine *m);
 
