@@ -39,7 +39,7 @@ static const struct {
     {"docs", CHECK_QUALITY},        {"law-of-flows", CHECK_QUALITY}, {"unasked", CHECK_BEHAVIOUR},
     {"asked-twice", CHECK_QUALITY}, {"unfit", CHECK_BEHAVIOUR},      {"device", CHECK_BEHAVIOUR},
     {"unread-rows", CHECK_QUALITY}, {"device-link", CHECK_QUALITY},  {"order-row", CHECK_QUALITY},
-    {"asks-noise", CHECK_QUALITY},
+    {"asks-noise", CHECK_QUALITY},  {"wants", CHECK_BEHAVIOUR},      {"batch", CHECK_QUALITY},
 };
 
 static check_level level_of(const char *test)

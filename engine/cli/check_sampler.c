@@ -5,8 +5,8 @@
 #include "cli/check_sampler.h"
 
 #include "base/arena.h"
-#include "base/memory_guard.h"
 #include "base/status.h"
+#include "cli/check_options.h"
 #include "cli/check_sampler_device.h"
 #include "cli/sample_sampling.h"
 #include "cli/sample_values.h"
@@ -17,10 +17,8 @@
 
 #include <malloc.h>
 #include <math.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { STEPS = 12, SMALL = 2, LARGE = 32, FAILURES = 24, ORDER_STEPS = 1280, BEGIN = 3, SPARE = 4 };
 
@@ -83,39 +81,6 @@ static void judge(trial *t, const sampled *o, const char *when)
     check_found(c, !o->after_stop, "cancel", "went on after a function had told it to return, %s", when);
     check_found(c, !o->fell, "steps", "told step() a lower number than before, %s", when);
     check_found(c, !o->beyond, "steps", "told step() a number that is not below n, %s", when);
-}
-
-/* ---- a crash that its options explain ---- */
-
-static size_t crashed_params_size; /* for the signal's handler */
-
-static void on_fault(int number, siginfo_t *info, void *context)
-{
-    enum { LOW = 4096 };
-    const int low = (uintptr_t)info->si_addr < LOW, behind = mem_guard_place(info->si_addr) != GUARD_NOTHING;
-    check_counts lost = {0};
-    (void)context;
-    if ((!low || crashed_params_size) && !behind) {
-        signal(number, SIG_DFL);
-        return; /* to the same fault, which ends the process */
-    }
-    if (behind)
-        check_found(&lost, 0, "options", "crashed with SIG%s: it goes beyond the %zu bytes of its options",
-                    sigabbrev_np(number), crashed_params_size);
-    else
-        check_found(&lost, 0, "options",
-                    "crashed with SIG%s at a NULL pointer; its row has no params_size, and so s->options is NULL: "
-                    "KILN_ARRAY(param, rows), .params_size = sizeof of their struct",
-                    sigabbrev_np(number));
-    _exit(1);
-}
-
-static void watch_faults(const kiln_sampler *row)
-{
-    struct sigaction a = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO};
-    crashed_params_size = row->params_size;
-    sigaction(SIGSEGV, &a, NULL);
-    sigaction(SIGBUS, &a, NULL);
 }
 
 /* ---- a whole run, its steps and flags ---- */
@@ -515,7 +480,7 @@ check_counts check_sampler(const kiln_sampler *row, const char *plugin, const ch
     check_found(&t.counts, row->doc && row->doc[0], "docs", "has no doc");
     check_rows_filled(&t.counts, &t.table);
     t.lost_elsewhere = lost_elsewhere(&t);
-    watch_faults(row);
+    check_watch_options(row->params_size, "options");
     try_whole(&t);
     try_few(&t);
     try_resume(&t);
@@ -533,7 +498,7 @@ check_counts check_sampler(const kiln_sampler *row, const char *plugin, const ch
     double sigma[STEPS + 1];
     usual_levels(sigma, STEPS, KILN_PROCESS_DIFFUSION);
     const sampling_plan p = plan_of(&t, sigma, STEPS);
-    signal(SIGSEGV, SIG_DFL), signal(SIGBUS, SIG_DFL);
+    check_watch_end();
     check_sampler_device(&p, plugin, on, &t.counts);
     arena_free(&t.memory);
     return t.counts;

@@ -7,6 +7,7 @@
 
 #include "backend/runtime.h"
 #include "base/memory_alloc.h"
+#include "cli/check_guider.h"
 #include "cli/sample_sampling.h"
 #include "kiln/kit.h"
 #include "kiln/sampling.h"
@@ -32,6 +33,8 @@ enum { CHANNELS = 4, SIDE = 8, LEVELS = 1000, KEPT = 64 };
 typedef struct {
     const kiln_sampler *row;
     const void *options;
+    const kiln_guider *guider; /* NULL: cfg */
+    const void *settings;
     const double *sigma;
     size_t n;
     kiln_sampling seen;   /* by the sampler */
@@ -133,8 +136,32 @@ static kiln_value *model(kiln_ctx *ctx, const network *w)
     return v;
 }
 
+/* Of one kind or another: all its models are the network, and each conditioning says something else. */
+static int put_parts(kiln_ctx *ctx, const kiln_guider *row, const network *w, kiln_value *parts)
+{
+    for (uint32_t i = 0; i < row->n_model; i++)
+        if (!put(parts, guider_model_at(row, i)->name, model(ctx, w))) return 0;
+    for (uint32_t i = 0; i < row->n_set; i++) {
+        const float at = (float)i * 0.25f, token[CHANNELS] = {0.5f - at, at - 0.25f, 0.75f - at, 0.125f + at};
+        if (!put(parts, guider_set_at(row, i)->name, conditioning(ctx, token))) return 0;
+    }
+    return 1;
+}
+
+static kiln_value *guider_of_kind(const kiln_call *c, const kiln_sampling_api *api, const network *w)
+{
+    const sampling *r = trial.now;
+    const kiln_param_table table = guider_settings(r->guider);
+    kiln_value *parts = value_api.new_map(c->ctx), *out = NULL;
+    if (!parts || params_api.to_map(c->ctx, &table, r->settings, parts) != KILN_OK ||
+        !put_parts(c->ctx, r->guider, w, parts))
+        return value_unref(parts), NULL;
+    return api->guider_new(c, r->guider->name, parts, &out) == KILN_OK ? out : NULL;
+}
+
 static kiln_value *guider(const kiln_call *c, const kiln_sampling_api *api, const network *w)
 {
+    if (trial.now->guider) return guider_of_kind(c, api, w);
     kiln_value *parts = value_api.new_map(c->ctx), *out = NULL;
     int whole = put(parts, "model", model(c->ctx, w)) &&
                 put(parts, "positive", conditioning(c->ctx, (const float[]){0.5f, -0.25f, 0.75f, 0.125f})) &&
@@ -294,6 +321,33 @@ static void compare(const sampling *here, const sampling *there, const char *dev
                 there->copies, there->steps);
 }
 
+/* Frees what they kept. */
+static void beside_device(sampling *here, sampling *there, const char *plugin, const check_device *on, check_counts *c)
+{
+    error e = {0};
+    trial.device = on->name;
+    watch_faults(on_fault);
+    kiln_status status = sample_on(
+        there,
+        &(runtime_setting){.backend = on->backend, .device_index = on->index, .threads = 1, .precision = KILN_F32},
+        plugin, &e);
+    watch_faults(SIG_DFL);
+    if (check_found(c, status == KILN_OK, "device", "on %s, and not on the host, it failed after %zu steps: %s",
+                    on->name, there->steps, e.message))
+        compare(here, there, on->name, c);
+}
+
+static kiln_status on_host(sampling *here, const char *plugin, error *e)
+{
+    return sample_on(here, &(runtime_setting){.backend = backend_find("cpu"), .threads = 1, .precision = KILN_F32},
+                     plugin, e);
+}
+
+static void sampling_free(sampling *s)
+{
+    for (size_t i = 0; i < KEPT; i++) mem_free(s->at[i].x);
+}
+
 void check_sampler_device(const sampling_plan *plan, const char *plugin, const check_device *on, check_counts *c)
 {
     sampling here = {.row = plan->row, .options = plan->options, .sigma = plan->sigma, .n = plan->n}, there = here;
@@ -306,20 +360,37 @@ void check_sampler_device(const sampling_plan *plan, const char *plugin, const c
         check_left(c, "device equals host", "the plugin org.kiln.sampler is not there");
         return;
     }
-    if (sample_on(&here, &(runtime_setting){.backend = backend_find("cpu"), .threads = 1, .precision = KILN_F32},
-                  plugin, &e) != KILN_OK) {
+    if (on_host(&here, plugin, &e) != KILN_OK)
         check_left(c, "device equals host", "on the host it failed: %s", e.message);
-    } else {
-        trial.device = on->name;
-        watch_faults(on_fault);
-        kiln_status status = sample_on(
-            &there,
-            &(runtime_setting){.backend = on->backend, .device_index = on->index, .threads = 1, .precision = KILN_F32},
-            plugin, &e);
-        watch_faults(SIG_DFL);
-        if (check_found(c, status == KILN_OK, "device", "on %s, and not on the host, it failed after %zu steps: %s",
-                        on->name, there.steps, e.message))
-            compare(&here, &there, on->name, c);
+    else
+        beside_device(&here, &there, plugin, on, c);
+    sampling_free(&here), sampling_free(&there);
+}
+
+static const kiln_sampler *euler(void)
+{
+    for (size_t i = 0; i < sampler_api.sampler_count(); i++)
+        if (strcmp(sampler_api.sampler_at(i)->name, "euler") == 0) return sampler_api.sampler_at(i);
+    return NULL;
+}
+
+void check_guider_device(const kiln_guider *row, const void *settings, const char *plugin, const check_device *on,
+                         check_counts *c)
+{
+    static const double sigma[] = {14.6, 7, 3, 1, 0.5, 0.2, 0.05, 0};
+    sampling here = {.row = euler(), .guider = row, .settings = settings, .sigma = sigma}, there;
+    error e = {0};
+    here.n = sizeof sigma / sizeof *sigma - 1;
+    if (!here.row || !engine_host.ability(KILN_SAMPLING_ABILITY)) {
+        check_left(c, "a sampling", "the plugin org.kiln.sampler is not there");
+        return;
     }
-    for (size_t i = 0; i < KEPT; i++) mem_free(here.at[i].x), mem_free(there.at[i].x);
+    there = here;
+    if (check_found(c, on_host(&here, plugin, &e) == KILN_OK, "sampling",
+                    "a sampling of a small network by euler failed after %zu steps: %s", here.steps, e.message)) {
+        check_holds(c, "sampling", "%zu steps of a small network by euler, as KSampler takes them", here.steps);
+        if (on) beside_device(&here, &there, plugin, on, c);
+    }
+    if (!on) check_left(c, "device equals host", "no device was asked for; --device NAME samples on it too");
+    sampling_free(&here), sampling_free(&there);
 }

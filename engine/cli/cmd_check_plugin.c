@@ -8,6 +8,7 @@
 #include "base/str.h"
 #include "cli/check_elsewhere.h"
 #include "cli/check_family.h"
+#include "cli/check_guider.h"
 #include "cli/check_node.h"
 #include "cli/check_op.h"
 #include "cli/check_sampler.h"
@@ -15,6 +16,7 @@
 #include "cli/command.h"
 #include "plugin/abilities.h"
 #include "plugin/crash_report.h"
+#include "plugin/ctx.h"
 #include "plugin/process_state.h"
 
 #include <errno.h>
@@ -36,7 +38,7 @@ enum {
 };
 
 static const option options[] = {
-    {"--device", 0, "NAME", "try its ops and samplers on this device too: cuda, cuda:1, reference", 0},
+    {"--device", 0, "NAME", "try its ops, samplers and guiders on this device too: cuda, cuda:1, reference", 0},
     {"--fixture", 0, "FILE", "try its model families on these weights, a small file; also one beside it, of its name",
      1},
     {"--set", 0, "NAME=VALUE", "give every parameter of this name this value: a file, say", 1},
@@ -66,6 +68,8 @@ const manual manual_check_plugin = {
         "             another environment, working folder and second\n"
         "  samplers   on a model whose guesses are known: steps, flags,\n"
         "             failures, going on, order of convergence, what it draws\n"
+        "  guiders    on guesses that are known: what they ask for and change,\n"
+        "             levels, parts, batches, failures, two at once, going on\n"
         "  schedules  levels that fall, their ends, their room\n"
         "  families   what they say of weights that are none of theirs; on a file\n"
         "             of their own (--fixture): each tensor asked for, once;\n"
@@ -93,6 +97,7 @@ typedef struct {
     const check_device *on; /* of an op */
     const kiln_sampler *sampler;
     const kiln_schedule *schedule;
+    const kiln_guider *guider;
     const kiln_model_family *family;
 } trial;
 
@@ -101,6 +106,7 @@ static check_counts tried(const trial *t)
     if (t->node) return check_node(t->of, t->node);
     if (t->op) return check_op(t->op, t->on);
     if (t->family) return check_family(t->of, t->family);
+    if (t->guider) return check_guider(t->guider, t->plugin, t->on);
     return t->sampler ? check_sampler(t->sampler, t->plugin, t->on) : check_schedule(t->schedule);
 }
 
@@ -237,6 +243,28 @@ static uint64_t try_samplers(const plugin_info *p, const check_device *on, check
     return tried;
 }
 
+/* A kind of GUIDER is the ability "kiln.guider.NAME/1" of the plugin that has registered it. */
+static const kiln_guider *own_guider(const plugin_info *p, const kiln_sampling_api *api, size_t i)
+{
+    char id[160];
+    const kiln_guider *row = api->guider_at(i);
+    if (row) snprintf(id, sizeof id, "kiln.guider.%s/1", row->name);
+    return row && is_own(p, "ability", id) ? row : NULL;
+}
+
+static uint64_t try_guiders(const plugin_info *p, const check_device *on, check_counts *total)
+{
+    const kiln_sampling_api *api = engine_host.ability(KILN_SAMPLING_ABILITY);
+    uint64_t tried = 0;
+    for (size_t i = 0; api && i < api->guider_count(); i++) {
+        const kiln_guider *row = own_guider(p, api, i);
+        if (!row) continue;
+        check_subject("guider", row->name);
+        try_one(&(trial){.plugin = p->id, .guider = row, .on = on}, total), tried++;
+    }
+    return tried;
+}
+
 static uint64_t try_ops(const plugin_info *p, const check_device *on, check_counts *total)
 {
     uint64_t tried = 0;
@@ -261,15 +289,17 @@ static uint64_t try_families(const check_context *of, check_counts *total)
     return tried;
 }
 
-/* What has no check of its own. */
-static void list_left(const plugin_info *p, check_counts *total)
+/* What has no check of its own: abilities but for its `guiders`. */
+static void list_left(const plugin_info *p, uint64_t guiders, check_counts *total)
 {
-    size_t abilities = 0;
+    uint64_t abilities = 0;
     const char *owner;
     for (size_t i = 0; (owner = registry_provider(i)) != NULL; i++) abilities += strcmp(owner, p->id) == 0;
+    abilities -= guiders < abilities ? guiders : abilities;
     check_subject("plugin", p->id);
     if (abilities)
-        check_left(total, "abilities", "%zu that it provides to other plugins; only those can try them", abilities);
+        check_left(total, "abilities", "%llu that it provides to other plugins; only those can try them",
+                   (unsigned long long)abilities);
 }
 
 typedef struct {
@@ -353,6 +383,8 @@ static int check_file(const char *path, check_context *of, const check_device *o
     of->changed = of->elsewhere = NULL;
     free(changed), free(elsewhere);
     tried += try_samplers(p, on, &total);
+    const uint64_t guiders = try_guiders(p, on, &total);
+    tried += guiders;
     char *own = beside(p->path, ".safetensors");
     if (own) of->fixture[of->n_fixture++] = own;
     tried += try_families(of, &total);
@@ -360,10 +392,11 @@ static int check_file(const char *path, check_context *of, const check_device *o
     mem_free(own);
     tried += try_ops(p, on, &total);
     tried += try_workflow(of, w, &total);
-    list_left(p, &total);
-    check_found(&total, tried > 0, "nothing",
-                "no node, sampler, schedule or op of it could be tried, so that nothing is known of it; give files "
-                "with --set, and a workflow with --workflow");
+    list_left(p, guiders, &total);
+    check_found(
+        &total, tried > 0, "nothing",
+        "no node, sampler, schedule, guider or op of it could be tried, so that nothing is known of it; give files "
+        "with --set, and a workflow with --workflow");
     check_summary(p->id, p->version, &total, tried);
     catalog_close(c);
     return total.failed[CHECK_CONTRACT] || total.failed[CHECK_BEHAVIOUR] ? EXIT_RUN_FAILED : EXIT_DONE;

@@ -19,7 +19,7 @@ static const option options[] = {
     {"--lang", 0, "c|c++|rust", "new: the language (default: c)", 0},
     {"--id", 0, "ID", "new: its id, which begins with a domain of yours (default: org.example.NAME)", 0},
     {"--replace", 0, NULL, "install: over the one of this id that is installed", 0},
-    {"--device", 0, "NAME", "check: try its ops and samplers on this device too: cuda, cuda:1, reference", 0},
+    {"--device", 0, "NAME", "check: try its ops, samplers and guiders on this device too: cuda, cuda:1, reference", 0},
     {"--workflow", 0, "FILE", "check: also run this workflow (default: NAME.yaml beside it)", 0},
     {"--models", 0, "DIRS", "check: look for models of that workflow here first", 0},
     {"--input", 0, "DIRS", "check: look for input files of that workflow here first", 0},

@@ -9,6 +9,7 @@
 
 #include "base/memory_alloc.h"
 #include "base/memory_guard.h"
+#include "cli/sample_latents.h"
 #include "cli/sample_values.h"
 #include "kiln/denoiser.h"
 
@@ -22,13 +23,7 @@
 #include <unistd.h>
 
 #define DEVIATION 0.25
-enum { CHANNELS = 4, SLOTS = 64, NUMBERS = 16, NUMBERS_EACH = 64, TERMS = 64, PATH = 4096, FINE = 32 };
-
-struct kiln_latent {
-    kiln_latent_shape shape;
-    size_t count;
-    double *v;
-};
+enum { CHANNELS = 4, SLOTS = 64, NUMBERS = 16, NUMBERS_EACH = 64, PATH = 4096, FINE = 32 };
 
 typedef struct {
     char name[64];
@@ -50,20 +45,16 @@ typedef struct {
 
 typedef struct rig {
     kiln_sampling api;
-    kiln_latents latents;
+    sample_latents latents;
     const sampling_plan *plan;
     sampled *out;
     memory_of *kept;
-    kiln_latent_shape shape;
     void *options;          /* NULL: the row has none */
     kiln_latent *x, *guess; /* of the last denoise() */
-    kiln_latent **made;     /* by latents->create(), all of them */
-    size_t n_made;
-    double *exact; /* [n][count] */
-    double *path;  /* Brownian: [n_path][count], at level path_at[] */
+    double *exact;          /* [n][count] */
+    double *path;           /* Brownian: [n_path][count], at level path_at[] */
     double path_at[PATH];
     size_t n_path;
-    kiln_status told; /* not KILN_OK: it was told to return that */
 } rig;
 
 static rig *rig_of(const kiln_sampling *s) { return s->self; }
@@ -87,20 +78,11 @@ void sampling_moments(double *square, double *fourth)
     *square = 1 + d2, *fourth = 1 + 6 * d2 + 3 * d2 * d2;
 }
 
-/* In (0, 1). */
-static double uniform(uint64_t *state) { return sample_share(state) + 0x1p-54; }
-
-static double gaussian(uint64_t *state)
-{
-    double radius = sqrt(-2 * log(uniform(state)));
-    return radius * cos(6.283185307179586 * uniform(state));
-}
-
 void sampling_start(uint32_t process, double sigma, uint64_t seed, size_t count, double *out)
 {
     uint64_t state = seed ^ 0x5eed;
     for (size_t i = 0; i < count; i++) {
-        double clean = (i % 2 ? 1 : -1) + DEVIATION * gaussian(&state), noise = gaussian(&state);
+        double clean = (i % 2 ? 1 : -1) + DEVIATION * sample_gaussian(&state), noise = sample_gaussian(&state);
         out[i] = (process == KILN_PROCESS_FLOW ? 1 - sigma : 1) * clean + sigma * noise;
     }
 }
@@ -124,280 +106,22 @@ int sampling_exact(uint32_t process, const double *sigma, size_t n, const double
     return 1;
 }
 
-/* ---- latents ---- */
-
-static size_t count_of(kiln_latent_shape s)
-{
-    return (size_t)(s.pictures * s.frames * s.height * s.width * s.channels);
-}
-
-static kiln_latent *latent_new(kiln_latent_shape s)
-{
-    kiln_latent *l = calloc(1, sizeof *l);
-    if (l) l->shape = s, l->count = count_of(s), l->v = calloc(l->count, sizeof *l->v);
-    if (l && l->v) return l;
-    free(l);
-    return NULL;
-}
-
-static void latent_free(kiln_latent *l)
-{
-    if (l) free(l->v);
-    free(l);
-}
-
-static rig *of(const kiln_latents *l) { return l->self; }
-
-/* A call of the sampler's: 1 when its operands are what the contract asks for. */
-static int call_is(rig *r, int fine)
-{
-    if (r->told != KILN_OK) r->out->after_stop++;
-    if (!fine) r->out->bad_call = 1;
-    return fine;
-}
-
-static int same_cells(const kiln_latent *a, const kiln_latent *b)
-{
-    return a->shape.frames == b->shape.frames && a->shape.height == b->shape.height && a->shape.width == b->shape.width;
-}
-static int same_shape(const kiln_latent *a, const kiln_latent *b)
-{
-    return a && b && same_cells(a, b) && a->shape.pictures == b->shape.pictures &&
-           a->shape.channels == b->shape.channels;
-}
-/* One channel, for each picture or for all. */
-static int is_mask(const kiln_latent *mask, const kiln_latent *x)
-{
-    return mask && same_cells(mask, x) && mask->shape.channels == 1 &&
-           (mask->shape.pictures == 1 || mask->shape.pictures == x->shape.pictures);
-}
-
-static kiln_latent *create(const kiln_latents *l, const kiln_latent_shape *wanted)
-{
-    rig *r = of(l);
-    kiln_latent_shape s = r->shape;
-    if (wanted) {
-        if (wanted->pictures) s.pictures = wanted->pictures;
-        if (wanted->frames) s.frames = wanted->frames;
-        if (wanted->height) s.height = wanted->height;
-        if (wanted->width) s.width = wanted->width;
-        if (wanted->channels) s.channels = wanted->channels;
-    }
-    kiln_latent **more =
-        r->out->memory++ == r->plan->fail_memory ? NULL : realloc(r->made, (r->n_made + 1) * sizeof *r->made);
-    if (!more) return NULL;
-    r->made = more;
-    kiln_latent *made = latent_new(s);
-    if (made) r->made[r->n_made++] = made;
-    return made;
-}
-
-static kiln_latent_shape shape(const kiln_latents *l, const kiln_latent *x) { return x ? x->shape : of(l)->shape; }
-static size_t count(const kiln_latents *l, const kiln_latent *x) { return x ? x->count : count_of(of(l)->shape); }
-
-static int can_combine(rig *r, const kiln_latent *out, size_t n, const double *a, kiln_latent *const *x)
-{
-    int fine = out && n <= TERMS && (!n || (a && x));
-    for (size_t k = 0; k < n && fine; k++) fine = same_shape(x[k], out);
-    return call_is(r, fine);
-}
-
-/* each: coefficients of its own for every picture. */
-static void combine(rig *r, kiln_latent *out, size_t n, const double *a, kiln_latent *const *x, int each)
-{
-    if (!can_combine(r, out, n, a, x)) return;
-    const size_t picture = out->count / (size_t)out->shape.pictures;
-    for (size_t i = 0; i < out->count; i++) {
-        const size_t own = each ? i / picture * n : 0;
-        double sum = 0;
-        for (size_t k = 0; k < n; k++) sum += a[own + k] * x[k]->v[i];
-        out->v[i] = sum;
-    }
-}
-
-static void latents_lincomb(const kiln_latents *l, kiln_latent *out, size_t n, const double *a, kiln_latent *const *x)
-{
-    combine(of(l), out, n, a, x, 0);
-}
-static void lincomb_each(const kiln_latents *l, kiln_latent *out, size_t n, const double *a, kiln_latent *const *x)
-{
-    combine(of(l), out, n, a, x, 1);
-}
-static void add_difference(const kiln_latents *l, kiln_latent *out, const kiln_latent *x, double t,
-                           const kiln_latent *a, const kiln_latent *b)
-{
-    if (!call_is(of(l), same_shape(out, x) && same_shape(out, a) && same_shape(out, b))) return;
-    for (size_t i = 0; i < out->count; i++) out->v[i] = x->v[i] + t * (a->v[i] - b->v[i]);
-}
-static double square_root_of_mean(const kiln_latent *x)
-{
-    double sum = 0;
-    for (size_t i = 0; i < x->count; i++) sum += x->v[i] * x->v[i];
-    return sqrt(sum / (double)x->count);
-}
-static double latents_norm(const kiln_latents *l, const kiln_latent *x)
-{
-    return call_is(of(l), x != NULL) ? square_root_of_mean(x) : 0;
-}
-static void dot(const kiln_latents *l, const kiln_latent_dot *d, double *out)
-{
-    if (!call_is(of(l), d && d->n >= 1 && d->x) || !can_combine(of(l), d->x[0], d->n, d->a, d->x)) return;
-    const size_t pictures = (size_t)d->x[0]->shape.pictures, picture = d->x[0]->count / pictures;
-    for (size_t p = 0; p < pictures; p++) {
-        const double shift = d->shift ? d->shift[p] : 0;
-        double sum = 0;
-        for (size_t i = p * picture; i < (p + 1) * picture; i++) {
-            double a = shift, b = d->b ? shift : 1;
-            for (size_t k = 0; k < d->n; k++) a += d->a[k] * d->x[k]->v[i], b += d->b ? d->b[k] * d->x[k]->v[i] : 0;
-            sum += a * b;
-        }
-        out[p] = sum;
-    }
-}
-
-static kiln_latent *unconst(const kiln_latent *l) { return (kiln_latent *)(uintptr_t)l; }
-static int64_t planes(const kiln_latent *l) { return l->shape.pictures * l->shape.frames; }
-
-/* The cell of x that lies (y, x) from a place, all channels; a plane is a picture's frame. */
-static double *cell(kiln_latent *l, int64_t plane, int64_t y, int64_t x)
-{
-    return l->v + ((plane % planes(l) * l->shape.height + y) * l->shape.width + x) * l->shape.channels;
-}
-
-static void blend(const kiln_latents *l, kiln_latent *out, const kiln_latent *a, const kiln_latent *b,
-                  const kiln_latent *mask)
-{
-    if (!call_is(of(l), same_shape(out, a) && same_shape(out, b) && is_mask(mask, out))) return;
-    for (size_t i = 0; i < out->count; i++) {
-        double m = mask->v[i / (size_t)out->shape.channels % mask->count];
-        out->v[i] = a->v[i] * m + b->v[i] * (1 - m);
-    }
-}
-
-static int is_part(const kiln_latent *whole, const kiln_latent *part)
-{
-    return whole && part && part->shape.pictures == whole->shape.pictures &&
-           part->shape.frames == whole->shape.frames && part->shape.channels == whole->shape.channels;
-}
-static int lies_in(const kiln_latent *whole, const kiln_latent *part, kiln_latent_place at)
-{
-    return is_part(whole, part) && at.y >= 0 && at.x >= 0 && at.y + part->shape.height <= whole->shape.height &&
-           at.x + part->shape.width <= whole->shape.width;
-}
-static void move(kiln_latent *whole, kiln_latent *part, kiln_latent_place at, int out)
-{
-    const size_t row = (size_t)(part->shape.width * part->shape.channels) * sizeof(double);
-    for (int64_t p = 0; p < planes(part); p++)
-        for (int64_t y = 0; y < part->shape.height; y++) {
-            double *big = cell(whole, p, at.y + y, at.x), *small = cell(part, p, y, 0);
-            memcpy(out ? small : big, out ? big : small, row);
-        }
-}
-static void crop(const kiln_latents *l, kiln_latent *out, const kiln_latent *x, kiln_latent_place from)
-{
-    if (call_is(of(l), lies_in(x, out, from))) move(unconst(x), out, from, 1);
-}
-static void paste(const kiln_latents *l, kiln_latent *x, const kiln_latent *part, kiln_latent_place to)
-{
-    if (call_is(of(l), lies_in(x, part, to))) move(x, unconst(part), to, 0);
-}
-/* One channel, as many pictures as x. */
-static int is_total(const kiln_latent *total, const kiln_latent *x)
-{
-    return is_mask(total, x) && total->shape.pictures == x->shape.pictures;
-}
-static void accumulate(const kiln_latents *l, kiln_latent *sum, kiln_latent *total, const kiln_latent *part,
-                       const kiln_latent *weight, kiln_latent_place to)
-{
-    if (!call_is(of(l), lies_in(sum, part, to) && is_total(total, sum) && (!weight || is_mask(weight, part)))) return;
-    for (int64_t i = 0; i < planes(part) * part->shape.height * part->shape.width; i++) {
-        const int64_t row = i / part->shape.width, p = row / part->shape.height, y = row % part->shape.height,
-                      x = i % part->shape.width;
-        const double *from = cell(unconst(part), p, y, x), w = weight ? cell(unconst(weight), p, y, x)[0] : 1;
-        for (int64_t c = 0; c < part->shape.channels; c++) cell(sum, p, to.y + y, to.x + x)[c] += w * from[c];
-        cell(total, p, to.y + y, to.x + x)[0] += w;
-    }
-}
-static void divide(const kiln_latents *l, kiln_latent *x, const kiln_latent *total)
-{
-    if (!call_is(of(l), x && is_total(total, x))) return;
-    for (size_t i = 0; i < x->count; i++) {
-        double by = total->v[i / (size_t)x->shape.channels];
-        if (by != 0) x->v[i] /= by;
-    }
-}
-static void upload(const kiln_latents *l, kiln_latent *x, const float *data)
-{
-    if (!call_is(of(l), x && data)) return;
-    for (size_t i = 0; i < x->count; i++) x->v[i] = (double)data[i];
-}
-static void download(const kiln_latents *l, const kiln_latent *x, float *data)
-{
-    if (!call_is(of(l), x && data)) return;
-    for (size_t i = 0; i < x->count; i++) data[i] = (float)x->v[i];
-}
-static void roll(const kiln_latents *l, kiln_latent *out, const kiln_latent *x, kiln_latent_place by)
-{
-    if (!call_is(of(l), out != x && same_shape(out, x))) return;
-    const int64_t h = x->shape.height, w = x->shape.width;
-    for (int64_t row = 0; row < planes(x) * h; row++)
-        for (int64_t c = 0; c < w; c++)
-            memcpy(cell(out, row / h, ((row % h + by.y) % h + h) % h, ((c + by.x) % w + w) % w),
-                   cell(unconst(x), row / h, row % h, c), (size_t)x->shape.channels * sizeof(double));
-}
-/* By the nearest cell, whatever the method: it is not what is looked at here. */
-static void scale(kiln_latent *out, const kiln_latent *x)
-{
-    const int64_t h = out->shape.height;
-    for (int64_t row = 0; row < planes(x) * h; row++)
-        for (int64_t c = 0; c < out->shape.width; c++)
-            memcpy(cell(out, row / h, row % h, c),
-                   cell(unconst(x), row / h, row % h * x->shape.height / h, c * x->shape.width / out->shape.width),
-                   (size_t)x->shape.channels * sizeof(double));
-}
-static void latents_resize(const kiln_latents *l, kiln_latent *out, const kiln_latent *x, uint32_t method)
-{
-    if (call_is(of(l), is_part(x, out) && method <= KILN_RESIZE_BISLERP)) scale(out, x);
-}
-static void random_of(const kiln_latents *l, kiln_latent *out, uint64_t seed)
-{
-    if (!call_is(of(l), out != NULL)) return;
-    for (size_t i = 0; i < out->count; i++) out->v[i] = gaussian(&seed);
-}
-
-static const kiln_latents latents_api = {
-    .size = sizeof latents_api,
-    .create = create,
-    .shape = shape,
-    .lincomb = latents_lincomb,
-    .lincomb_each = lincomb_each,
-    .add_difference = add_difference,
-    .norm = latents_norm,
-    .dot = dot,
-    .blend = blend,
-    .crop = crop,
-    .accumulate = accumulate,
-    .divide = divide,
-    .upload = upload,
-    .download = download,
-    .paste = paste,
-    .roll = roll,
-    .resize = latents_resize,
-    .random = random_of,
-    .count = count,
-};
-
 /* ---- what a sampler calls ---- */
 
-static kiln_status tell(rig *r, kiln_status status) { return r->told = status; }
+static int call_is(rig *r, int fine) { return sample_call_is(&r->latents, fine); }
+static kiln_status tell(rig *r, kiln_status status) { return r->latents.told = status; }
 
 static kiln_status denoise(const kiln_sampling *s, const kiln_latent *x, double sigma, kiln_latent *out)
 {
     rig *r = rig_of(s);
-    if (!call_is(r, same_shape(x, r->guess) && same_shape(out, x))) return tell(r, KILN_ERR_BUG);
+    if (!call_is(r, sample_same_shape(x, r->guess) && sample_same_shape(out, x))) return tell(r, KILN_ERR_BUG);
     if (r->out->evaluations++ == r->plan->fail_denoise) return tell(r, KILN_ERR_DEVICE);
     if (sigma < r->out->asked_low) r->out->asked_low = sigma;
-    for (size_t i = 0; i < x->count; i++) r->guess->v[i] = guess_at(s->process, x->v[i], sigma);
+    if (r->plan->guess) {
+        kiln_status status = r->plan->guess(r->plan->self, (kiln_latent *)(uintptr_t)x, sigma, r->guess);
+        if (status != KILN_OK) return tell(r, status);
+    }
+    for (size_t i = 0; i < x->count && !r->plan->guess; i++) r->guess->v[i] = guess_at(s->process, x->v[i], sigma);
     memcpy(out->v, r->guess->v, x->count * sizeof *out->v);
     return KILN_OK;
 }
@@ -406,19 +130,17 @@ static kiln_status unconditional(const kiln_sampling *s, kiln_latent *out)
 {
     rig *r = rig_of(s);
     r->out->unconditionals++;
-    if (!call_is(r, same_shape(out, r->guess))) return tell(r, KILN_ERR_BUG);
+    if (!call_is(r, sample_same_shape(out, r->guess))) return tell(r, KILN_ERR_BUG);
     memcpy(out->v, r->guess->v, out->count * sizeof *out->v);
     return KILN_OK;
 }
 
 static void lincomb(const kiln_sampling *s, kiln_latent *out, size_t n, const double *a, kiln_latent *const *x)
 {
-    if (call_is(rig_of(s), n >= 1)) combine(rig_of(s), out, n, a, x, 0);
+    const kiln_latents *l = s->latents;
+    if (call_is(rig_of(s), n >= 1)) l->lincomb(l, out, n, a, x);
 }
-static double norm(const kiln_sampling *s, const kiln_latent *x)
-{
-    return call_is(rig_of(s), x != NULL) ? square_root_of_mean(x) : 0;
-}
+static double norm(const kiln_sampling *s, const kiln_latent *x) { return s->latents->norm(s->latents, x); }
 
 static int draws_path(const rig *r)
 {
@@ -446,7 +168,7 @@ static double *path_at(rig *r, double level)
             mean = begin + (high[i] - begin) * (level - from) / (to - from);
             deviation = sqrt((level - from) * (to - level) / (to - from));
         }
-        more[at * n + i] = mean + deviation * gaussian(&state);
+        more[at * n + i] = mean + deviation * sample_gaussian(&state);
     }
     return more + at * n;
 }
@@ -457,7 +179,7 @@ static kiln_status noise(const kiln_sampling *s, double from, double to, kiln_la
     if (!call_is(r, out != NULL)) return tell(r, KILN_ERR_BUG);
     if (r->out->draws++ == r->plan->fail_noise) return tell(r, KILN_ERR_DEVICE);
     if (!draws_path(r) || from == to || out->count != r->x->count) {
-        for (size_t i = 0; i < out->count; i++) out->v[i] = gaussian(&r->out->generator[0]);
+        for (size_t i = 0; i < out->count; i++) out->v[i] = sample_gaussian(&r->out->generator[0]);
         return KILN_OK;
     }
     size_t n = out->count;
@@ -476,9 +198,9 @@ static kiln_latent *slot_of(const kiln_sampling *s, const char *name)
     memory_of *m = r->kept;
     for (size_t i = 0; i < m->n_slot; i++)
         if (strcmp(m->slot[i].name, name) == 0) return m->slot[i].latent;
-    if (r->out->memory++ == r->plan->fail_memory || m->n_slot == SLOTS || strlen(name) >= sizeof m->slot[0].name)
+    if (r->latents.memory++ == r->latents.fail_memory || m->n_slot == SLOTS || strlen(name) >= sizeof m->slot[0].name)
         return NULL;
-    kiln_latent *made = latent_new(r->x->shape);
+    kiln_latent *made = sample_latent_new(r->x->shape);
     if (!made) return NULL;
     snprintf(m->slot[m->n_slot].name, sizeof m->slot[0].name, "%s", name);
     return m->slot[m->n_slot++].latent = made;
@@ -490,7 +212,7 @@ static double *scalars(const kiln_sampling *s, const char *name, size_t n)
     memory_of *m = r->kept;
     for (size_t i = 0; i < m->n_number; i++)
         if (strcmp(m->number[i].name, name) == 0) return n <= m->number[i].n ? m->number[i].v : NULL;
-    if (r->out->memory++ == r->plan->fail_memory || m->n_number == NUMBERS || n > NUMBERS_EACH ||
+    if (r->latents.memory++ == r->latents.fail_memory || m->n_number == NUMBERS || n > NUMBERS_EACH ||
         strlen(name) >= sizeof m->number[0].name)
         return NULL;
     snprintf(m->number[m->n_number].name, sizeof m->number[0].name, "%s", name);
@@ -533,7 +255,7 @@ static double error_of(const kiln_sampling *s, const kiln_latent *a, const kiln_
                        double atol, double rtol)
 {
     double sum = 0;
-    if (!call_is(rig_of(s), same_shape(a, b) && same_shape(a, before))) return 0;
+    if (!call_is(rig_of(s), sample_same_shape(a, b) && sample_same_shape(a, before))) return 0;
     for (size_t i = 0; i < a->count; i++) {
         double e = (a->v[i] - b->v[i]) / fmax(atol, rtol * fmax(fabs(a->v[i]), fabs(before->v[i])));
         sum += e * e;
@@ -555,12 +277,12 @@ static int make_side(kiln_latent *l, int64_t side)
 {
     kiln_latent_shape s = l->shape;
     s.height = s.width = side;
-    kiln_latent *to = latent_new(s);
+    kiln_latent *to = sample_latent_new(s);
     if (!to) return 0;
-    scale(to, l);
+    sample_scale(to, l);
     const kiln_latent was = *l;
     *l = *to, *to = was;
-    latent_free(to);
+    sample_latent_free(to);
     return 1;
 }
 
@@ -580,7 +302,7 @@ static kiln_status resize(const kiln_sampling *s, double by, uint32_t method)
 
 static void kept_free(memory_of *m)
 {
-    for (size_t i = 0; m && i < m->n_slot; i++) latent_free(m->slot[i].latent);
+    for (size_t i = 0; m && i < m->n_slot; i++) sample_latent_free(m->slot[i].latent);
     free(m);
 }
 
@@ -590,7 +312,7 @@ static memory_of *kept_copy(const memory_of *from)
     if (!m) return NULL;
     *m = *from, m->n_slot = 0;
     for (size_t i = 0; i < from->n_slot; i++) {
-        kiln_latent *to = latent_new(from->slot[i].latent->shape);
+        kiln_latent *to = sample_latent_new(from->slot[i].latent->shape);
         if (!to) return kept_free(m), NULL;
         memcpy(to->v, from->slot[i].latent->v, to->count * sizeof *to->v);
         m->slot[i].latent = to, m->n_slot++;
@@ -607,9 +329,9 @@ void sampled_free(sampled *o)
 
 static void rig_free(rig *r)
 {
-    for (size_t i = 0; i < r->n_made; i++) latent_free(r->made[i]);
-    latent_free(r->x), latent_free(r->guess);
-    free(r->made), free(r->exact), free(r->path);
+    sample_latents_free(&r->latents);
+    sample_latent_free(r->x), sample_latent_free(r->guess);
+    free(r->exact), free(r->path);
     mem_free(r->options);
 }
 
@@ -628,8 +350,9 @@ static int options_ready(rig *r)
 static int rig_ready(rig *r)
 {
     const sampling_plan *p = r->plan;
-    r->shape = (kiln_latent_shape){1, 1, p->side, p->side, CHANNELS, 4};
-    r->x = latent_new(r->shape), r->guess = latent_new(r->shape);
+    sample_latents_init(&r->latents, (kiln_latent_shape){1, 1, p->side, p->side, CHANNELS, 4});
+    r->latents.fail_memory = p->fail_memory;
+    r->x = sample_latent_new(r->latents.shape), r->guess = sample_latent_new(r->latents.shape);
     r->kept = p->resume ? kept_copy(p->resume->kept) : calloc(1, sizeof *r->kept);
     r->out->kept = r->kept;
     if (!r->x || !r->guess || !r->kept || !options_ready(r)) return 0;
@@ -658,7 +381,6 @@ kiln_status sampling_try(const sampling_plan *p, sampled *out)
             rig_free(&r);
             return KILN_ERR_NOMEM;
         }
-    r.latents = latents_api, r.latents.self = &r;
     r.api = (kiln_sampling){.size = sizeof r.api,
                             .n = p->n,
                             .first = p->first,
@@ -681,8 +403,9 @@ kiln_status sampling_try(const sampling_plan *p, sampled *out)
                             .error = error_of,
                             .clip = clip,
                             .resize = resize,
-                            .latents = &r.latents};
+                            .latents = &r.latents.api};
     out->status = p->row->run(&r.api);
+    out->memory = r.latents.memory, out->after_stop = r.latents.after_stop, out->bad_call = r.latents.bad_call;
     out->count = r.x->count;
     out->x = malloc(r.x->count * sizeof *out->x);
     if (out->x) memcpy(out->x, r.x->v, r.x->count * sizeof *out->x);
@@ -738,9 +461,9 @@ static int get_sampled(int fd, sampled *o)
     const size_t n = m->n_slot;
     for (m->n_slot = 0; m->n_slot < n; m->n_slot++) {
         kiln_latent_shape s;
-        kiln_latent *l = get(fd, &s, sizeof s) ? latent_new(s) : NULL;
+        kiln_latent *l = get(fd, &s, sizeof s) ? sample_latent_new(s) : NULL;
         if (!l) return 0;
-        if (!get(fd, l->v, l->count * sizeof *l->v)) return latent_free(l), 0;
+        if (!get(fd, l->v, l->count * sizeof *l->v)) return sample_latent_free(l), 0;
         m->slot[m->n_slot].latent = l;
     }
     return 1;

@@ -26,6 +26,9 @@ typedef struct {
     size_t exact;
     /* What fails, counted from 0; < 0: nothing. stop_at: step() of that number says KILN_CANCELLED. */
     int64_t fail_denoise, fail_noise, fail_memory, stop_at;
+    /* What denoise() gives in place of the mixture's guess; out is not x. NULL: that. */
+    kiln_status (*guess)(void *self, kiln_latent *x, double sigma, kiln_latent *out);
+    void *self;
     const sampled *resume; /* x, slots, scalars and the generator as they are there; first is behind its last step */
 } sampling_plan;
 

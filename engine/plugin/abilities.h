@@ -73,7 +73,7 @@ const char *registry_name(const char *from, size_t i);
 kiln_param_table sampler_options(const kiln_sampler *s);
 /* The registries for parameters (param/param.h); no files. */
 extern const param_names registry_names;
-/* Id of the plugin that registered the name; NULL: it is not registered. */
+/* Id of the plugin that registered the name, also of an "ability"; NULL: it is not registered. */
 const char *registry_owner_of(const char *from, const char *name);
 /* Id of the plugin that provides the i-th ability, NULL past the end. */
 const char *registry_provider(size_t i);

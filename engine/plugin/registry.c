@@ -136,7 +136,10 @@ const param_names registry_names = {.name_at = names_at};
 
 const char *registry_owner_of(const char *from, const char *name)
 {
-    uint32_t kind = strcmp(from, "sampler") == 0 ? KIND_SAMPLER : strcmp(from, "schedule") == 0 ? KIND_SCHEDULE : 0;
+    uint32_t kind = strcmp(from, "sampler") == 0    ? KIND_SAMPLER
+                    : strcmp(from, "schedule") == 0 ? KIND_SCHEDULE
+                    : strcmp(from, "ability") == 0  ? KIND_ABILITY
+                                                    : 0;
     for (size_t k = 0; k < table.n; k++)
         if (kind && table.row[k].kind == kind && strcmp(table.row[k].name, name) == 0) return table.row[k].owner;
     return NULL;

@@ -35,6 +35,11 @@ for flow in *.yaml; do
     "$kiln" run "$flow" --plugins . --input . --explain >said.txt 2>&1; verdict "explains_$flow" $?
 done
 [ "$(ls ./*.yaml | wc -l)" -ge 12 ]; verdict twelve_of_them $?
+# A picture of more than one colour, which would be packed into less.
+packed() { od -An -t u1 -j $(($(grep -abo IDAT "$1" | head -n 1 | cut -d: -f1) - 4)) -N 4 "$1" | awk '{ print (($1 * 256 + $2) * 256 + $3) * 256 + $4 }'; }
+for name in cosine_schedule interval_guider low_rank refine sampling; do
+    run $name && [ "$(packed out/*_00001_.png)" -gt 4000 ]; verdict "${name}_is_not_blank" $?
+done
 
 # ---- what they give
 run hello && [ "$(cat out/hello_00001_.txt)" = hello ]; verdict hello_says_hello $?
@@ -115,7 +120,7 @@ run lora --models models && cp out/low_rank_00001_.ppm lora.ppm && run hooked &&
 a, b, none = (open(n, "rb").read()[13:] for n in ("lora.ppm", "hooked.ppm", "none.ppm"))
 far = lambda x, y: max(abs(p - q) for p, q in zip(x, y))
 print("the LoRA and the hook differ by", far(a, b), "of 255, the patch changes", far(b, none))
-assert len(a) == len(b) == 64 * 64 * 3 and far(a, b) <= 1 < 4 < far(b, none)' >said.txt 2>&1; verdict the_patch_is_the_lora_of_its_product $?
+assert len(a) == len(b) == 128 * 128 * 3 and far(a, b) <= 1 < 4 < far(b, none)' >said.txt 2>&1; verdict the_patch_is_the_lora_of_its_product $?
 cat said.txt | sed 's/^/# /'
 
 # ---- the CUDA kernel: it compiles, and computes what the reference does where kernels can be run on the host
