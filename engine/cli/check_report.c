@@ -161,6 +161,19 @@ void check_holds(check_counts *c, const char *test, const char *fmt, ...)
     print_flush(stdout); /* its process may crash later */
 }
 
+void check_note(const char *test, const char *fmt, ...)
+{
+    char text[1024];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    if (as_json)
+        print_event("note", NULL, test, text);
+    else
+        print_text(stdout, "  note %-14s %s\n", test, text);
+}
+
 static void put_left(check_counts *c, const char *what, const char *text)
 {
     c->left++;

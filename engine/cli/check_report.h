@@ -33,6 +33,8 @@ int check_foundv(check_counts *c, int ok, const char *test, const char *fmt, va_
     __attribute__((format(printf, 4, 0)));
 /* Something that holds, and is worth a line. Counted. */
 void check_holds(check_counts *c, const char *test, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* Worth knowing, and neither: not counted. */
+void check_note(const char *test, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* What could not be tried, and what it would want. Counted. */
 void check_left(check_counts *c, const char *what, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /* The same of a subject of which nothing could be run, which the badge then says. `give`: "weights with --fixture". A

@@ -129,6 +129,41 @@ const char *plugin_find_so(const plugin_request *r, const char *named, plugin_ma
 
 /* ---- check ---- */
 
+/* What the templates leave to whoever writes the plugin (plugins/templates). */
+static const struct {
+    const char *file, *text, *instead;
+} placeholders[] = {
+    {"kiln-plugin.yaml", "doc: Say here in one line what it is good for",
+     "write as doc what the plugin does: `kiln plugin list` shows it"},
+    {"kiln-plugin.yaml", "id: org.example.",
+     "begin the id with a domain of yours, here and in the plugin's source; others' ids begin so too"},
+    {"README.md", "Say here what it is good for", "write there what the plugin does"},
+};
+
+static size_t line_of(const char *text, const char *at)
+{
+    size_t n = 1;
+    for (; text < at; text++) n += *text == '\n';
+    return n;
+}
+
+/* A file that is not there has none. */
+static void note_placeholders(const plugin_request *r, const plugin_manifest *m)
+{
+    enum { FILE_MAX = 1 << 20 };
+    for (size_t i = 0; i < sizeof placeholders / sizeof *placeholders; i++) {
+        error ignored = {0};
+        char *text = NULL;
+        size_t n;
+        const char *path = arena_printf(r->memory, "%s/%s", m->folder, placeholders[i].file), *at;
+        if (!path || file_read(path, FILE_MAX, &text, &n, &ignored) != KILN_OK) continue;
+        if ((at = strstr(text, placeholders[i].text)))
+            check_note("placeholder", "%s:%zu says '%s', as the template does: %s", placeholders[i].file,
+                       line_of(text, at), placeholders[i].text, placeholders[i].instead);
+        mem_free(text);
+    }
+}
+
 /* What the manifest says beside what the plugin is. 1: they agree, or it has none. */
 static int check_manifest(const plugin_manifest *m, const char *so, int json)
 {
@@ -186,6 +221,7 @@ int plugin_check(const plugin_request *r)
         int status = check_by_command(r, so);
         if (!check_manifest(&m, so, argument(r->args, "--json") != NULL) && status == EXIT_DONE)
             status = EXIT_RUN_FAILED;
+        if (*m.path) note_placeholders(r, &m);
         if (status > worst) worst = status;
     }
     return worst;

@@ -269,6 +269,19 @@ static int is_on_the_path(void)
     return 0;
 }
 
+/* The test goes by names that its author changes. */
+static void say_what_follows(const char *kind, const names *n)
+{
+    if (strcmp(kind, "sampler") == 0)
+        print_text(stdout, "When the sampler's name or options change, change %s.yaml and test.sh too. Next:\n\n",
+                   n->hyphens);
+    else
+        print_text(stdout,
+                   "When the node's name or inputs change, change %s.yaml and test.sh too, and nodes in "
+                   "kiln-plugin.yaml. Next:\n\n",
+                   strcmp(kind, "model") == 0 ? "test" : n->hyphens);
+}
+
 int plugin_new(const plugin_request *r)
 {
     const char *kind = argument(r->args, "--kind"), *language = argument(r->args, "--lang");
@@ -279,9 +292,9 @@ int plugin_new(const plugin_request *r)
     if (strcmp(language, "rust") == 0) find_crate(&n);
     if (refuse(r, kind, language, &n, &e) != KILN_OK || make(r, kind, language, &n, &e) != KILN_OK)
         return plugin_fail("new", &e);
-    print_text(stdout, "%s/%s.%s begins %s; what it is to be stands in it and in kiln-plugin.yaml. Next:\n\n",
-               n.hyphens, n.underscores, endings[find(language, languages, N_LANGUAGES)],
-               described[find(kind, kinds, N_KINDS)]);
+    print_text(stdout, "%s/%s.%s begins %s; what it is to be stands in it and in kiln-plugin.yaml.\n", n.hyphens,
+               n.underscores, endings[find(language, languages, N_LANGUAGES)], described[find(kind, kinds, N_KINDS)]);
+    say_what_follows(kind, &n);
     if (is_on_the_path())
         print_text(stdout, "  cd %s && make test\n  make install\n", n.hyphens);
     else

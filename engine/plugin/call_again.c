@@ -68,13 +68,15 @@ static void put_line(const char *folder, const char *test, const char *node, con
 __attribute__((format(printf, 4, 5))) static void report(const char *folder, const made_call *m, const char *test,
                                                          const char *fmt, ...)
 {
-    char text[1200];
+    char text[1200], node[300];
     va_list args;
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
+    snprintf(node, sizeof node, "node '%.120s' (%.150s)", m->name, m->type->type);
     for (char *at = text; (at = strpbrk(at, "\n\t")); at++) *at = ' ';
-    put_line(folder, test, m->type->type, text);
+    for (char *at = node; (at = strpbrk(at, "\n\t")); at++) *at = ' ';
+    put_line(folder, test, node, text);
 }
 
 static void drop(const made_call *m, kiln_value **out)

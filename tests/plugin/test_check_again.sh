@@ -27,10 +27,10 @@ check() { # BAD: what it says, in report.txt
 finds() { # BAD NAME WORDS
     check "$1"; [ $? -eq 1 ] && grep -q -- "$3" report.txt; verdict "$2" $?
 }
-check 0; [ $? -eq 0 ] && grep -q 'ok   again .*BadAgain: called again with the inputs of the workflow: once, and cancelled 3 times' report.txt; verdict good $?
+check 0; [ $? -eq 0 ] && grep -q "ok   again .*node 'look' (BadAgain): called again with the inputs of the workflow: once, and cancelled 3 times" report.txt; verdict good $?
 grep -q "not checked: BadAgain: its input 'model' takes a MODEL, which only a workflow can bring" report.txt; verdict it_needs_the_workflow $?
-finds 1 other_bytes 'FAIL pure .*BadAgain is declared PURE but made other bytes when it was called again with the inputs of the workflow'
-finds 2 a_failure 'FAIL same .*BadAgain succeeded in the workflow, and failed when it was called again with the same inputs: .*it was here before'
-finds 3 deaf_to_cancel 'FAIL cancel .*BadAgain ended with .* instead of KILN_CANCELLED when the workflow was cancelled at its look number 1'
+finds 1 other_bytes "FAIL pure .*node 'look' (BadAgain) is declared PURE but made other bytes when it was called again with the inputs of the workflow"
+finds 2 a_failure "FAIL same .*node 'look' (BadAgain) succeeded in the workflow, and failed when it was called again with the same inputs: .*it was here before"
+finds 3 deaf_to_cancel "FAIL cancel .*node 'look' (BadAgain) ended with .* instead of KILN_CANCELLED when the workflow was cancelled at its look number 1"
 case $KILN_BUILD in *-address | *-thread) ;; *) finds 4 a_crash 'FAIL workflow .*BadAgain.*crashed with SIGABRT' ;; esac
 exit $status

@@ -117,7 +117,7 @@ sed 's/ExampleLowRank, inputs: {model: \[model, MODEL\], file: low_rank.safetens
 sed 's/class_type: SaveImage/class_type: ExampleSavePPM/' low_rank.yaml >hooked.yaml
 run lora --models models && cp out/low_rank_00001_.ppm lora.ppm && run hooked && cp out/low_rank_00001_.ppm hooked.ppm && run hooked --set strength=0 && cp out/low_rank_00001_.ppm none.ppm &&
     python3 -c '
-a, b, none = (open(n, "rb").read()[13:] for n in ("lora.ppm", "hooked.ppm", "none.ppm"))
+a, b, none = (open(n, "rb").read()[15:] for n in ("lora.ppm", "hooked.ppm", "none.ppm"))
 far = lambda x, y: max(abs(p - q) for p, q in zip(x, y))
 print("the LoRA and the hook differ by", far(a, b), "of 255, the patch changes", far(b, none))
 assert len(a) == len(b) == 128 * 128 * 3 and far(a, b) <= 1 < 4 < far(b, none)' >said.txt 2>&1; verdict the_patch_is_the_lora_of_its_product $?

@@ -32,7 +32,7 @@ nodes:
 Y
 "$kiln" check-plugin null.so --sets 20 >report.txt 2>&1; [ $? -eq 1 ] && grep -q "FAIL unfit .*no file 'there.png' for input.*its input files' with --input" report.txt; verdict an_input_file_that_is_missing $?
 mkdir pictures && cp "$KILN_ROOT"/docs/images/"$(ls "$KILN_ROOT/docs/images" | grep -m1 'png$')" pictures/there.png
-"$kiln" check-plugin null.so --sets 20 --input "$work/pictures" >report.txt 2>&1; [ $? -eq 0 ] && grep -q 'again .*NullStatus: called again' report.txt; verdict its_folder_has_models_too $?
+"$kiln" check-plugin null.so --sets 20 --input "$work/pictures" >report.txt 2>&1; [ $? -eq 0 ] && grep -q 'again .*(NullStatus): called again' report.txt; verdict its_folder_has_models_too $?
 grep -q 'quality yes$' report.txt; verdict what_a_workflow_ran_was_tried $?
 "$kiln" plugin check null.so --sets 20 --input "$work/pictures" >report.txt 2>&1; verdict plugin_check_takes_input $?
 cat >w.yaml <<'Y'

@@ -112,6 +112,15 @@ says info_of_nobody 2 "there is no plugin 'org.example.nobody'" plugin info org.
 copy; sed -i 's/0\.2\.0/0.9.0/' broken/kiln-plugin.yaml; says info_tells_what_differs 1 "version '0.9.0' in the manifest, '0.2.0' in the plugin" plugin info broken
 says check_tells_what_differs 1 "FAIL manifest" plugin check broken
 says check_by_id 0 "ok   manifest" plugin check $id
+
+# ---- what the template left to its author
+says a_template_s_doc_is_named 0 "note placeholder    kiln-plugin.yaml:7 says 'doc: Say here in one line what it is good for', as the template does: write as doc what the plugin does" plugin check soft-glow
+grep -q "README.md:3 says 'Say here what it is good for', as the template does: write there what the plugin does" said.txt; verdict so_is_its_README $?
+grep -q "kiln-plugin.yaml:3 says 'id: org.example.', as the template does: begin the id with a domain of yours" said.txt; verdict so_is_its_id $?
+says a_note_is_no_finding 0 '"event": "note", "kind": "manifest"' plugin check soft-glow --json
+copy; sed -i 's/^doc:.*/doc: Glows./; s/org\.example/net.glow/' broken/kiln-plugin.yaml; sed -i 's/Say here what it is good for\./It glows./' broken/README.md; sed -i 's/org\.example\.soft/net.glow.soft/' broken/soft_glow.c; compile broken/soft_glow.c broken/soft-glow.so
+says what_was_written_is_left_alone 0 "ok   manifest" plugin check broken
+! grep -q placeholder said.txt; verdict without_a_note $?
 "$kiln" plugin info $id --json >said.txt && python3 -c '
 import json
 p = json.load(open("said.txt"))

@@ -26,6 +26,7 @@ for kind in node sampler guider model op; do
         name=soft-$kind-${lang//+/p}
         case $lang in c++) command -v g++ >/dev/null || { echo "skip $name: there is no g++"; continue; } ;; esac
         kiln plugin new "$name" --kind $kind --lang $lang >"$work/said.txt" 2>&1 && grep -q "cd $name && make test" "$work/said.txt"; verdict "${kind}_${lang}_is_made" $?
+        grep -q "name or .* change, change $([ $kind = model ] && echo test || echo "$name").yaml and test.sh too" "$work/said.txt"; verdict "${kind}_${lang}_says_what_changes_too" $?
         [ -z "$(grep -rilE 'my.?plugin' "$name")" ] && [ -s "$name/.github/workflows/test.yml" ] && [ -s "$name/.gitignore" ]; verdict "${kind}_${lang}_has_its_own_name_everywhere" $?
         make_one "$name"; verdict "${kind}_${lang}_builds_and_passes_its_test" $?
         grep -q 'checks passed, 0 failed' "$work/said.txt" && grep -q '  ok   manifest' "$work/said.txt" && grep -q '^ok   [a-zA-Z0-9_]*$' "$work/said.txt"; verdict "${kind}_${lang}_was_tested" $?
