@@ -27,6 +27,11 @@
 #if !defined __x86_64__
 #include <ucontext.h>
 #endif
+#if __has_include(<valgrind/valgrind.h>)
+#include <valgrind/valgrind.h>
+#else
+#define VALGRIND_STACK_REGISTER(start, end) 0u
+#endif
 
 extern unsigned char __start_cu_shared[] __attribute__((weak)), __stop_cu_shared[] __attribute__((weak));
 
@@ -157,7 +162,11 @@ bool stacks_made()
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED) return false;
     emu.stacks = static_cast<unsigned char *>(p);
-    for (size_t i = 0; i < THREADS_TOP; i++) mprotect(emu.stacks + i * STACK, STACK_GUARD, PROT_NONE);
+    for (size_t i = 0; i < THREADS_TOP; i++) {
+        mprotect(emu.stacks + i * STACK, STACK_GUARD, PROT_NONE);
+        /* or valgrind takes a change to a stack nearby, as a second thread's may be, for a frame that ends */
+        (void)VALGRIND_STACK_REGISTER(emu.stacks + i * STACK + STACK_GUARD, emu.stacks + (i + 1) * STACK - 1);
+    }
     return true;
 }
 

@@ -72,7 +72,7 @@ enum { ROWS = 12, WIDE = 512 };
 /* Every code that is a number. */
 static int fill_f8(op_setup *s, uint32_t i, uint32_t type, size_t n)
 {
-    uint8_t *at = s->blocks[i] = mem_alloc(n);
+    uint8_t *at = s->blocks[i]; /* setup_make has made room for its own codes */
     float v = 0;
     for (size_t k = 0; k < n; k++) {
         at[k] = (uint8_t)(k + k / 256);

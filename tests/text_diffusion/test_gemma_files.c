@@ -381,8 +381,12 @@ static void misshapen(const char *name, int axis, int64_t size, const char *word
     const tiny_changes none = {0};
     REQUIRE(tiny_load(&f));
     tiny_tensor *t = tiny_find(&f, name);
+    size_t had = sizeof(float);
+    for (uint32_t i = 0; t && i < t->rank; i++) had *= (size_t)t->dim[i];
     const size_t more = 4u << 20; /* of a larger one, zeros */
-    if (t && (t->data = realloc(t->data, more))) t->dim[axis] = size;
+    REQUIRE(t && had <= more && (t->data = realloc(t->data, more)));
+    memset((char *)t->data + had, 0, more - had);
+    t->dim[axis] = size;
     refused(&f, &none, words);
     tiny_free(&f);
 }
