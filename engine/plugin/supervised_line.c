@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 _Static_assert(MESSAGE_MAX <= PIPE_BUF, "a message is one write");
+_Static_assert(sizeof(message_end) == 2 * sizeof(uint32_t) + sizeof(digest), "every byte that is sent has a value");
 
 static int line = -1;
 static uint64_t line_mark;

@@ -38,6 +38,7 @@ typedef struct {
 
 typedef struct {
     int32_t status;
+    uint32_t none; /* no padding, whose bytes nothing has set */
     digest files;
 } message_end;
 
