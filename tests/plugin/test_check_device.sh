@@ -31,8 +31,10 @@ if [ -e "$emu" ]; then
     KILN_CUDA_LIBRARY=$emu "$kiln" check-plugin "$work/midpoint.so" --device cuda >"$work/log" 2>&1; same the_example $? 0
     check its_line grep -q 'ok   device ' "$work/log"
     KILN_CUDA_LIBRARY=$emu "$kiln" check-plugin "$KILN_BUILD/plugins/kiln-sampler.so" --device cuda >"$work/log" 2>&1
-    same each_of_kilns_own "$(grep -c '^sampler ' "$work/log")" "$(grep -c 'ok   device ' "$work/log")"
-    check and_there_are_some grep -q 'ok   device ' "$work/log"
+    for kind in sampler guider; do # a line each, below its own
+        same each_of_kilns_own_${kind}s "$(grep -c "^$kind " "$work/log")" "$(awk -v k="$kind" '/^[a-z]+ /{ at = $1 } /ok   device / && at == k' "$work/log" | wc -l)"
+        check and_there_are_some_${kind}s grep -q "^$kind " "$work/log"
+    done
 else
     echo "skip found_on_a_device: no emulation in this build"
 fi
