@@ -36,7 +36,7 @@ typedef struct {
     double *first;          /* [count] of the first guess that was wanted; NULL: none was */
     int64_t guided, memory; /* calls */
     int bad_call;           /* as of sample_latents */
-    int wrote;              /* the set whose guess was changed; SETS: x; -1 */
+    int wrote;              /* the set whose guess was changed; GUIDED_WROTE_X; -1: none */
     int overran;            /* something was written behind a latent's numbers */
 } guided;
 
