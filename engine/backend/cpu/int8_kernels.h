@@ -1,14 +1,16 @@
 /* int8_kernels.h - products of integers with weights that are stored by blocks (tensor/block.h): rows of the operand
- * are rounded to 8 bits, 64 numbers (a part) to a scale, and multiplied by codes of 8 bits.
+ * are rounded to 8 bits, 256 numbers (a part) to a scale, and multiplied by codes of 8 bits.
  *
- * For an output o, a row r, 64 inputs b and a weight of scale q:
- *     sum[r][o] += a_scale[r][b] scale[b][o] (the sum of a q)
- * Types of blocks of 32 without minima keep their codes and have two scales a part, whose terms are added first. The
- * others, d q + m of 16 or 32 inputs each, are rounded to one scale a part (int8_affine below): arithmetic on scales
- * and minima is what costs beside byte products. A code is stored from 0 up, q = u - zero, where processors multiply
- * unsigned by signed bytes: sums begin at -zero times the sum of a. Integer sums are exact; the rest is f32, in the
- * order above, each line one fused multiplication and addition: so every implementation makes the same bits. Rows of
- * int8 that have a scale of their own alone are summed without it: who asked for the sums multiplies them by it.
+ * For an output o, a row r, a part b and a weight that has a scale for each 32, 64 or 256 inputs g of it:
+ *     sum[r][o] += a_scale[r][b] (the sum over g of scale[b][g][o] (the sum over g of a q))
+ * Types of blocks of 32 without minima keep their codes and scales. Others, d q + m of 16 or 32 inputs each, are
+ * rounded to one scale a part (int8_affine below): arithmetic on scales and minima is what costs beside byte products.
+ * Where rows are few, unpacking costs more than that, and Q4_K and Q5_K keep their codes, too: their minima are
+ * multiplied by the sums of 32 a, as integers, and what the part sums to has least[b][o] of that taken off before
+ * a_scale. A code is stored from 0 up, q = u - zero, where processors multiply unsigned by signed bytes: sums begin at
+ * -zero times the sum of a. Integer sums are exact; the rest is f32, in the order above, each line one fused
+ * multiplication and addition: so every implementation makes the same bits. Rows of int8 that have a scale of their own
+ * alone are summed without it: who asked for the sums multiplies them by it.
  */
 #ifndef KILN_BACKEND_CPU_INT8_KERNELS_H
 #define KILN_BACKEND_CPU_INT8_KERNELS_H
@@ -17,16 +19,19 @@
 #include <stdint.h>
 
 /* Which bits sums have: in result keys, and raised whenever they change. */
-enum { INT8_REVISION = 3 };
+enum { INT8_REVISION = 4 };
 
 enum {
     INT8_ROWS = 6,
     INT8_TILE_ROWS = 16,
-    INT8_PART = 64,
-    INT8_WORDS = INT8_PART / 4,
+    INT8_PART = 256,
+    INT8_QUARTER = 64, /* what is left of a last part counts in these; the last is filled up with 0 */
+    INT8_QUARTERS = INT8_PART / INT8_QUARTER,
     INT8_PIECES = INT8_PART / 32,
+    INT8_WORDS = INT8_PART / 4,
+    INT8_QUARTER_WORDS = INT8_QUARTER / 4,
     INT8_STRIP = 16,
-    INT8_DEEP = 512,
+    INT8_DEEP = 768,
     INT8_PARTS = INT8_DEEP / INT8_PART
 };
 
@@ -34,36 +39,44 @@ enum {
 typedef struct {
     uint32_t type;
     int zero;
-    size_t scales;       /* of a part: 0, 1 or INT8_PIECES */
+    size_t scales;       /* of a part: 0, 1, INT8_QUARTERS or INT8_PIECES */
+    int minima;          /* with those; then scales is INT8_PIECES */
     size_t block, bytes; /* inputs and bytes of a block */
 } int8_form;
 
-const int8_form *int8_form_of(uint32_t type); /* NULL: not such a type */
-extern const int8_form int8_form_rows;        /* rows of int8, whole pieces */
-extern const int8_form int8_form_rounded;     /* what round_columns makes */
+/* few: for products of few rows each. NULL: not such a type */
+const int8_form *int8_form_of(uint32_t type, int few);
+extern const int8_form int8_form_rows;    /* rows of int8, whole pieces */
+extern const int8_form int8_form_rounded; /* what round_columns makes */
 
-/* A part's weights d q + m, d and m of INT8_PART / n inputs each, as u = (q multiplier + offset) >> 8 in 16 bits, which
- * is 128 + the weight over the scale, rounded. q is 0 to `top`, and `middle` of it stands for m. */
-enum { INT8_SUBS = INT8_PART / 16, INT8_OFFSET = 257 * 128 /* 128.5 of 256ths */ };
+/* A part's weights d q + m, as u = (q multiplier + offset) >> 8 in 16 bits, which is 128 + the weight over the part's
+ * scale, rounded. q is 0 to `top`, and `middle` of it stands for m. */
+enum { INT8_OFFSET = 257 * 128 /* 128.5 of 256ths */ };
 
 /* Up to INT8_PARTS parts of 16 outputs, in the nearest cache. codes: [part][4 inputs][16 outputs][4], u or q. */
 typedef struct {
     _Alignas(64) uint8_t codes[INT8_PARTS][INT8_WORDS][INT8_STRIP][4];
     _Alignas(64) float scale[INT8_PARTS][INT8_PIECES][INT8_STRIP];
+    _Alignas(64) int16_t minimum[INT8_PARTS][INT8_PIECES / 2][INT8_STRIP][2]; /* of two pieces */
+    _Alignas(64) float least[INT8_PARTS][INT8_STRIP];
 } int8_strip;
 
 /* A part of up to INT8_ROWS rows of the operand, which are multiplied together: side by side, so that one address finds
- * them. `begin` holds where sums of the part, or of each piece of it, begin. */
+ * them. */
 typedef struct {
     int8_t codes[INT8_WORDS][INT8_ROWS][4];
     float scale[INT8_ROWS];
-    int32_t begin[INT8_PIECES][INT8_ROWS];
+    union {
+        int32_t begin[INT8_PIECES][INT8_ROWS];      /* where sums that have a scale each begin */
+        int16_t sum[INT8_PIECES / 2][INT8_ROWS][2]; /* for minima: of two pieces */
+    };
 } int8_part;
 
-/* The same of up to INT8_TILE_ROWS rows for kernels whose codes are q: a part is a tile of AMX. */
+/* The same of up to INT8_TILE_ROWS rows for kernels whose codes are q: a quarter is a tile of AMX. */
 typedef struct {
     _Alignas(64) int8_t codes[INT8_TILE_ROWS][INT8_PART];
     float scale[INT8_TILE_ROWS];
+    int16_t sum[INT8_PIECES / 2][INT8_TILE_ROWS][2];
 } int8_tile_part;
 
 /* What will be unpacked next: the same number of bytes of each of two strips' rows. It is asked for bit by bit while
@@ -73,26 +86,32 @@ typedef struct {
     size_t bytes; /* 0: nothing */
 } int8_ahead;
 
+/* m rows, `together` side by side, each so many `stride` parts after those before; and how deep they are. */
+typedef struct {
+    const void *parts;
+    size_t stride, m, together, quarters;
+} int8_operand;
+
 typedef struct int8_kernels {
     const char *name, *linear, *transposed; /* of the kernels, and of ops that are made of them */
     size_t rows, part_bytes;                /* side by side, and what a part of those takes */
-    /* n numbers, whole parts, to one of the rows of `parts`' first and what follows it. A part that is not finite gets
-     * the scale NaN. */
+    int spread;                             /* may fewer rows be side by side? */
+    /* n numbers, whole quarters, to one of the rows of `parts`' first and what follows it. A part that is not finite
+     * gets the scale NaN. */
     void (*round_row)(const int8_form *f, void *parts, size_t row, const float *x, size_t n);
-    /* n inputs of the rows, whole blocks; what is left of the last part becomes 0. */
+    /* n inputs of the rows, whole blocks; what is left of the last quarter becomes 0. */
     void (*unpack)(const int8_form *f, int8_strip *to, const uint8_t *const row[INT8_STRIP], size_t n);
-    /* INT8_PART inputs of 2 x 16 outputs, x[input][output] and ld numbers apart, to part `part` of two strips of one
-     * scale a part: each output's are rounded as a row's part is. */
-    void (*round_columns)(int8_strip to[2], size_t part, const float *x, size_t ld);
-    /* The same for 256 outputs, from INT8_PART rows of stored numbers that begin there. 0: not of this type. */
-    int (*round_blocks)(uint32_t type, int8_strip to[16], size_t part, const uint8_t *const row[INT8_PART]);
+    /* INT8_QUARTER inputs of 2 x 16 outputs, x[input][output] and ld numbers apart, to quarter `quarter` of two strips
+     * of one scale a quarter: each output's are rounded as a row's part is. */
+    void (*round_columns)(int8_strip to[2], size_t quarter, const float *x, size_t ld);
+    /* The same for 256 outputs, from INT8_QUARTER rows of stored numbers that begin there. 0: not of this type. */
+    int (*round_blocks)(uint32_t type, int8_strip to[16], size_t quarter, const uint8_t *const row[INT8_QUARTER]);
     /* A task's products of one form lie between these, on its thread; NULL: there is nothing to do. */
     void (*begin)(const int8_form *f);
     void (*end)(void);
-    /* m rows by two strips: c[m][2 x 16], rows ldc apart, or added to it. Each `rows` of a are `stride` parts after
-     * those before. */
-    void (*multiply)(const int8_form *f, const int8_strip *w, const void *a, size_t stride, size_t m, size_t parts,
-                     float *c, size_t ldc, int accumulate, const int8_ahead *next);
+    /* The rows by two strips: c[a->m][2 x 16], rows ldc apart, or added to it. */
+    void (*multiply)(const int8_form *f, const int8_strip *w, const int8_operand *a, float *c, size_t ldc,
+                     int accumulate, const int8_ahead *next);
 } int8_kernels;
 
 extern const int8_kernels int8_kernels_plain, int8_kernels_avx512vnni, int8_kernels_avxvnni, int8_kernels_amx;

@@ -1,5 +1,5 @@
-/* int8_kernels_amx.c - int8_kernels.h for AMX: a part of 16 rows is a tile, and so is one of 16 outputs, as strips have
- * it. Only called where instructions.h finds AMX_INT8.
+/* int8_kernels_amx.c - int8_kernels.h for AMX: a quarter of a part of 16 rows is a tile, and so is one of 16 outputs,
+ * as strips have it. Only called where instructions.h finds AMX_INT8.
  *
  * Two tiles of rows by two strips are summed at once. What is f32 about a part takes about as long as its sums of
  * bytes, so sums wait in memory: they are scaled while tiles make the next. Weights are signed here, so that no sum
@@ -11,9 +11,9 @@
 
 #include "backend/cpu/amx_tiles.h"
 
-enum { TILE = INT8_TILE_ROWS, SLOTS = 2, PIECE = INT8_PART / INT8_PIECES };
+enum { TILE = INT8_TILE_ROWS, PIECE = INT8_PART / INT8_PIECES };
 
-/* Tiles 0 to 3 are sums of [rows][strip], 4 and 5 rows, 6 and 7 strips: of whole parts, or of pieces. */
+/* Tiles 0 to 3 are sums of [rows][strip], 4 and 5 rows, 6 and 7 strips: of whole quarters, or of pieces. */
 /* clang-format off */
 static const amx_shapes whole = {.palette = 1, .row_bytes = {64, 64, 64, 64, 64, 64, 64, 64},
                                  .rows = {16, 16, 16, 16, 16, 16, 16, 16}};
@@ -23,15 +23,16 @@ static const amx_shapes in_pieces = {.palette = 1, .row_bytes = {64, 64, 64, 64,
 
 static void begin(const int8_form *f)
 {
-    const amx_shapes *shapes = f->scales > 1 ? &in_pieces : &whole;
+    const amx_shapes *shapes = f->scales == INT8_PIECES ? &in_pieces : &whole;
     tile_config(shapes);
 }
 static void end(void) { tile_release(); }
 
-/* Sums of bytes of two parts, or of the two pieces of one. */
+/* Sums of bytes that have one scale, and what parts have summed to. */
 typedef struct {
-    _Alignas(64) int32_t sum[SLOTS][2][2][TILE][INT8_STRIP];
-} step;
+    _Alignas(64) int32_t sum[2][2][2][TILE][INT8_STRIP]; /* [this, the one before][tile of rows][strip] */
+    _Alignas(64) float part[2 * TILE][2][INT8_STRIP];
+} sums;
 
 /* Up to two tiles of rows by two strips. */
 typedef struct {
@@ -43,26 +44,27 @@ typedef struct {
     int accumulate;
 } block;
 
-/* Of part p, or of a piece of it. */
-INLINE void sum_bytes(const int tiles, const block *b, size_t p, size_t piece)
+/* The bytes of part p's inputs [first, first + n), a tile's at a time. */
+INLINE void sum_bytes(const int tiles, const size_t tile, const block *b, size_t p, size_t first, size_t n,
+                      int32_t to[2][2][TILE][INT8_STRIP])
 {
     tile_zero(0);
     tile_zero(1);
-    tile_load(4, b->a[0][p].codes[0] + piece * PIECE, INT8_PART);
-    tile_load(6, b->w[0].codes[p][piece * (PIECE / 4)], 4 * INT8_STRIP);
-    tile_dpbssd(0, 4, 6);
-    tile_load(7, b->w[1].codes[p][piece * (PIECE / 4)], 4 * INT8_STRIP);
-    tile_dpbssd(1, 4, 7);
-    if (tiles < 2) return;
-    tile_zero(2);
-    tile_zero(3);
-    tile_load(5, b->a[1][p].codes[0] + piece * PIECE, INT8_PART);
-    tile_dpbssd(2, 5, 6);
-    tile_dpbssd(3, 5, 7);
-}
-
-INLINE void store_sums(const int tiles, int32_t to[2][2][TILE][INT8_STRIP])
-{
+    if (tiles > 1) {
+        tile_zero(2);
+        tile_zero(3);
+    }
+    for (size_t i = first; i < first + n; i += tile) {
+        tile_load(4, b->a[0][p].codes[0] + i, INT8_PART);
+        tile_load(6, b->w[0].codes[p][i / 4], 4 * INT8_STRIP);
+        tile_dpbssd(0, 4, 6);
+        tile_load(7, b->w[1].codes[p][i / 4], 4 * INT8_STRIP);
+        tile_dpbssd(1, 4, 7);
+        if (tiles < 2) continue;
+        tile_load(5, b->a[1][p].codes[0] + i, INT8_PART);
+        tile_dpbssd(2, 5, 6);
+        tile_dpbssd(3, 5, 7);
+    }
     tile_store(0, to[0][0], 4 * INT8_STRIP);
     tile_store(1, to[0][1], 4 * INT8_STRIP);
     if (tiles < 2) return;
@@ -70,43 +72,40 @@ INLINE void store_sums(const int tiles, int32_t to[2][2][TILE][INT8_STRIP])
     tile_store(3, to[1][1], 4 * INT8_STRIP);
 }
 
-INLINE __m512 sum_at(const step *s, const int slot, size_t row, const int n)
+INLINE __m512 add_minima(const int8_strip *w, size_t p, const int8_tile_part *a, size_t r, __m512 part)
 {
-    return _mm512_cvtepi32_ps(_mm512_load_si512(s->sum[slot][row / TILE][n][row % TILE]));
-}
-
-/* What a step has summed for 16 outputs of a row, in the order of int8_kernels.h. */
-INLINE __m512 add_slots(const int scales, const int slots, const step *s, const int8_tile_part *a,
-                        __m512 scale[SLOTS][2], size_t r, const int n, __m512 sum)
-{
-    if (scales > 1) {
-        __m512 part = _mm512_mul_ps(sum_at(s, 0, r, n), scale[0][n]);
-        part = _mm512_fmadd_ps(sum_at(s, 1, r, n), scale[1][n], part);
-        return _mm512_fmadd_ps(part, _mm512_set1_ps(a->scale[r % TILE]), sum);
-    }
-    UNROLL for (int i = 0; i < slots; i++)
+    __m512i sum = _mm512_setzero_si512();
+    UNROLL for (int i = 0; i < INT8_PIECES / 2; i++)
     {
-        __m512 part = sum_at(s, i, r, n);
-        if (scales) part = _mm512_mul_ps(part, scale[i][n]);
-        sum = _mm512_fmadd_ps(part, _mm512_set1_ps(a[i].scale[r % TILE]), sum);
+        int32_t two;
+        memcpy(&two, a->sum[i][r], sizeof two);
+        const __m512i least = _mm512_load_si512(w->minimum[p][i]);
+        sum = _mm512_add_epi32(sum, _mm512_madd_epi16(least, _mm512_set1_epi32(two)));
     }
-    return sum;
+    return _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), _mm512_load_ps(w->least[p]), part);
 }
 
-/* Rows [from, to) of a step that began at part p. */
-INLINE void scale_rows(const int scales, const int slots, const block *b, const step *s, size_t p, size_t from,
-                       size_t to)
+/* What sums of group g of part p bring; `last`: the part is through. */
+INLINE void scale_group(const int scales, const int minima, const block *b, sums *s, const size_t slot, size_t p,
+                        size_t g, int last)
 {
-    __m512 scale[SLOTS][2] = {{{0}}};
-    for (int i = 0; i < slots && scales; i++)
-        UNROLL for (int n = 0; n < 2; n++) scale[i][n] =
-            _mm512_load_ps(scales > 1 ? b->w[n].scale[p][i] : b->w[n].scale[p + (size_t)i][0]);
-    for (size_t r = from; r < to; r++) UNROLL for (int n = 0; n < 2; n++)
-        {
+    for (int n = 0; n < 2; n++) {
+        const __m512 scale = scales ? _mm512_load_ps(b->w[n].scale[p][g]) : _mm512_set1_ps(1);
+        for (size_t r = 0; r < b->rows; r++) {
+            const int8_tile_part *a = b->a[r / TILE] + p;
             float *c = b->c + r * b->ldc + 16 * n;
+            __m512 one = _mm512_cvtepi32_ps(_mm512_load_si512(s->sum[slot][r / TILE][n][r % TILE]));
+            __m512 part = g ? _mm512_load_ps(s->part[r][n]) : _mm512_setzero_ps();
+            part = scales ? _mm512_fmadd_ps(one, scale, part) : one;
+            if (!last) {
+                _mm512_store_ps(s->part[r][n], part);
+                continue;
+            }
+            if (minima) part = add_minima(b->w + n, p, a, r % TILE, part);
             __m512 sum = p || b->accumulate ? _mm512_loadu_ps(c) : _mm512_setzero_ps();
-            _mm512_storeu_ps(c, add_slots(scales, slots, s, b->a[r / TILE] + p, scale, r, n, sum));
+            _mm512_storeu_ps(c, _mm512_fmadd_ps(part, _mm512_set1_ps(a->scale[r % TILE]), sum));
         }
+    }
 }
 
 INLINE void fetch_rows(const int tiles, const block *b, size_t p, size_t stride)
@@ -115,51 +114,61 @@ INLINE void fetch_rows(const int tiles, const block *b, size_t p, size_t stride)
         _mm_prefetch((const char *)(b->a[t] + p + 2 * stride) + i, _MM_HINT_T0);
 }
 
-/* The bytes of a step, and before they are stored half of what the step before it has left to do. */
-INLINE void multiply_block(const int scales, const int tiles, const block *b, size_t parts, const lines *l)
+/* The bytes of a group, and then what the group before it has left to do. */
+INLINE void multiply_block(const int scales, const int minima, const int tiles, const block *b, size_t stride,
+                           size_t quarters, const lines *l)
 {
-    const size_t pieces = scales > 1 ? INT8_PIECES : 1, each = SLOTS / pieces, half = (b->rows + 1) / 2;
-    step sums[2];
-    for (size_t g = 0, p = 0, slots = 0, before = 0; p < parts || slots; g++, p += each) {
-        before = slots, slots = p >= parts ? 0 : parts - p < each ? 1 : SLOTS;
-        for (size_t i = 0; i < SLOTS; i++) {
-            size_t from = i * half, to = i ? b->rows : half;
-            if (i < slots) sum_bytes(tiles, b, p + i / pieces, i % pieces);
-            if (before == SLOTS)
-                scale_rows(scales, SLOTS, b, sums + (g + 1) % 2, p - each, from, to);
-            else if (before)
-                scale_rows(scales, 1, b, sums + (g + 1) % 2, p - each, from, to);
-            if (i < slots) store_sums(tiles, sums[g % 2].sum[i]);
-            if (i < slots && i % pieces == 0) fetch(l, p + i), fetch_rows(tiles, b, p + i, l->stride);
+    const size_t tile = scales == INT8_PIECES ? PIECE : INT8_QUARTER;
+    struct {
+        size_t p, g;
+        int there, last;
+    } before = {.there = 0};
+    sums s;
+    size_t slot = 0;
+    for (size_t p = 0, at = 0; at < quarters; p++) {
+        const size_t inputs = INT8_QUARTER * least_of(quarters - at, INT8_QUARTERS);
+        const size_t each = scales > 1 ? INT8_PART / (size_t)scales : inputs;
+        for (size_t g = 0; g * each < inputs; g++, slot = 1 - slot) {
+            sum_bytes(tiles, tile, b, p, g * each, each, s.sum[slot]);
+            if (before.there) scale_group(scales, minima, b, &s, 1 - slot, before.p, before.g, before.last);
+            before.p = p, before.g = g, before.there = 1, before.last = (g + 1) * each >= inputs;
         }
+        for (size_t i = 0; i < inputs; i += INT8_QUARTER) fetch(l, at++);
+        fetch_rows(tiles, b, p, stride);
     }
+    scale_group(scales, minima, b, &s, 1 - slot, before.p, before.g, before.last);
 }
 
-#define KIND(name, scales)                                                                                             \
-    static void name(const int8_strip *w, const int8_tile_part *a, size_t stride, size_t m, size_t parts, float *c,    \
-                     size_t ldc, int accumulate, const int8_ahead *next)                                               \
+#define KIND(name, scales, minima)                                                                                     \
+    static void name(const int8_strip *w, const int8_operand *a, float *c, size_t ldc, int accumulate,                 \
+                     const int8_ahead *next)                                                                           \
     {                                                                                                                  \
-        lines l = {next->row, (2 * INT8_STRIP + parts - 1) / parts, 0, 0, stride};                                     \
-        size_t each = (next->bytes + 63) / 64, blocks = (m + 2 * TILE - 1) / (2 * TILE), done = 0;                     \
-        for (size_t r = 0; r < m; r += 2 * TILE, a += 2 * stride) {                                                    \
-            block b = {w, {a, a + stride}, m - r < 2 * TILE ? m - r : 2 * TILE, c + r * ldc, ldc, accumulate};         \
+        lines l = {next->row, (2 * INT8_STRIP + a->quarters - 1) / a->quarters, 0, 0};                                 \
+        size_t each = (next->bytes + 63) / 64, blocks = (a->m + 2 * TILE - 1) / (2 * TILE), done = 0;                  \
+        const int8_tile_part *at = a->parts;                                                                           \
+        for (size_t r = 0; r < a->m; r += 2 * TILE, at += 2 * a->stride) {                                             \
+            block b = {w, {at, at + a->stride}, least_of(a->m - r, 2 * TILE), c + r * ldc, ldc, accumulate};           \
             l.first = l.last, l.last = each * ++done / blocks * 64;                                                    \
             if (b.rows > TILE)                                                                                         \
-                multiply_block(scales, 2, &b, parts, &l);                                                              \
+                multiply_block(scales, minima, 2, &b, a->stride, a->quarters, &l);                                     \
             else                                                                                                       \
-                multiply_block(scales, 1, &b, parts, &l);                                                              \
+                multiply_block(scales, minima, 1, &b, a->stride, a->quarters, &l);                                     \
         }                                                                                                              \
     }
-KIND(multiply_whole, 1)
-KIND(multiply_pieces, INT8_PIECES)
-KIND(multiply_codes, 0)
+KIND(multiply_codes, 0, 0)
+KIND(multiply_parts, 1, 0)
+KIND(multiply_quarters, INT8_QUARTERS, 0)
+KIND(multiply_pieces, INT8_PIECES, 0)
+KIND(multiply_minima, INT8_PIECES, 1)
 
-static void multiply(const int8_form *f, const int8_strip *w, const void *a, size_t stride, size_t m, size_t parts,
-                     float *c, size_t ldc, int accumulate, const int8_ahead *next)
+static void multiply(const int8_form *f, const int8_strip *w, const int8_operand *a, float *c, size_t ldc,
+                     int accumulate, const int8_ahead *next)
 {
-    (f->scales > 1 ? multiply_pieces
-     : f->scales   ? multiply_whole
-                   : multiply_codes)(w, a, stride, m, parts, c, ldc, accumulate, next);
+    (f->minima                    ? multiply_minima
+     : f->scales == INT8_PIECES   ? multiply_pieces
+     : f->scales == INT8_QUARTERS ? multiply_quarters
+     : f->scales                  ? multiply_parts
+                                  : multiply_codes)(w, a, c, ldc, accumulate, next);
 }
 
 const int8_kernels int8_kernels_amx = {.name = "amx",

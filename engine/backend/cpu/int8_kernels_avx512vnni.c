@@ -6,65 +6,98 @@
 
 /* ---- products ---- */
 
-/* Four inputs of a row, 16 times. */
-INLINE __m512i four(const int8_t *a)
+/* Four bytes of a row, 16 times. */
+INLINE __m512i four(const void *a)
 {
     int32_t v;
     memcpy(&v, a, sizeof v);
     return _mm512_set1_epi32(v);
 }
-/* acc = sums of bytes of one part, or of piece i of it. */
-INLINE void add_bytes(const int rows, const int i, const int pieces, __m512i acc[INT8_ROWS][2], const int8_strip *w,
-                      size_t p, const int8_part *a)
+
+/* The bytes of a part's words [first, first + n). */
+INLINE void add_bytes(const int rows, const int n, __m512i acc[INT8_ROWS][2], const int8_strip *w, size_t p,
+                      size_t first, const int8_part *a)
 {
-    const int n = INT8_WORDS / pieces;
-    UNROLL for (int r = 0; r < rows; r++) acc[r][0] = acc[r][1] = _mm512_set1_epi32(a->begin[i][r]);
-    UNROLL for (int k = i * n; k < (i + 1) * n; k++)
+    UNROLL for (int k = 0; k < n; k++)
     {
-        __m512i w0 = _mm512_load_si512(w[0].codes[p][k]), w1 = _mm512_load_si512(w[1].codes[p][k]);
+        __m512i w0 = _mm512_load_si512(w[0].codes[p][first + (size_t)k]),
+                w1 = _mm512_load_si512(w[1].codes[p][first + (size_t)k]);
         UNROLL for (int r = 0; r < rows; r++)
         {
-            __m512i x = four(a->codes[k][r]);
+            __m512i x = four(a->codes[first + (size_t)k][r]);
             acc[r][0] = _mm512_dpbusd_epi32(acc[r][0], w0, x);
             acc[r][1] = _mm512_dpbusd_epi32(acc[r][1], w1, x);
         }
     }
 }
 
-INLINE void multiply_as(const int rows, const int scales, const int8_strip *w, const int8_part *a, size_t parts,
-                        float *c, size_t ldc, int accumulate, const lines *l)
+INLINE void begin_sums(const int rows, const int minima, __m512i acc[INT8_ROWS][2], const int8_part *a, size_t group)
+{
+    UNROLL for (int r = 0; r < rows; r++) acc[r][0] = acc[r][1] =
+        minima ? _mm512_setzero_si512() : _mm512_set1_epi32(a->begin[group][r]);
+}
+
+/* part += sums that have one scale */
+INLINE void scale_sums(const int rows, __m512 part[INT8_ROWS][2], __m512i acc[INT8_ROWS][2], const int8_strip *w,
+                       size_t p, size_t group)
+{
+    UNROLL for (int n = 0; n < 2; n++)
+    {
+        __m512 scale = _mm512_load_ps(w[n].scale[p][group]);
+        UNROLL for (int r = 0; r < rows; r++) part[r][n] =
+            _mm512_fmadd_ps(_mm512_cvtepi32_ps(acc[r][n]), scale, part[r][n]);
+    }
+}
+
+INLINE __m512 add_minima(const int8_strip *w, size_t p, const int8_part *a, int r, __m512 part)
+{
+    __m512i sum = _mm512_setzero_si512();
+    UNROLL for (int i = 0; i < INT8_PIECES / 2; i++)
+    {
+        /* not dpwssd, which has to share the units of byte products on Zen 4 */
+        __m512i two = _mm512_madd_epi16(_mm512_load_si512(w->minimum[p][i]), four(a->sum[i][r]));
+        sum = _mm512_add_epi32(sum, two);
+    }
+    return _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), _mm512_load_ps(w->least[p]), part);
+}
+
+INLINE void multiply_as(const int rows, const int scales, const int minima, const int8_strip *w, const int8_part *a,
+                        size_t stride, size_t quarters, float *c, size_t ldc, int accumulate, const lines *l)
 {
     UNROLL for (int r = 0; r < INT8_ROWS; r++) UNROLL for (int n = 0; n < 2; n++)
         _mm_prefetch((const char *)(c + (size_t)(rows + r) * ldc + 16 * n), _MM_HINT_T0);
-    const int pieces = scales ? scales : 1;
-    __m512 sum[INT8_ROWS][2];
-    UNROLL for (int r = 0; r < rows; r++) UNROLL for (int n = 0; n < 2; n++) sum[r][n] =
-        accumulate ? _mm512_loadu_ps(c + (size_t)r * ldc + 16 * n) : _mm512_setzero_ps();
-    for (size_t p = 0; p < parts; p++, a++) {
+    for (size_t p = 0, at = 0; at < quarters; p++, a++) {
+        const size_t here = least_of(quarters - at, INT8_QUARTERS);
         __m512i acc[INT8_ROWS][2];
         __m512 part[INT8_ROWS][2];
-        fetch(l, p);
-        for (size_t i = 0; i < sizeof *a; i += 64) _mm_prefetch((const char *)(a + l->stride) + i, _MM_HINT_T0);
-        UNROLL for (int i = 0; i < pieces; i++)
-        {
-            add_bytes(rows, i, pieces, acc, w, p, a);
-            UNROLL for (int n = 0; n < 2; n++)
+        if (scales <= 1)
+            begin_sums(rows, minima, acc, a, 0);
+        else
+            UNROLL for (int r = 0; r < rows; r++) part[r][0] = part[r][1] = _mm512_setzero_ps();
+        for (size_t q = 0; q < here; q++) {
+            fetch(l, at++);
+            for (size_t i = 0; i < sizeof a->codes / INT8_QUARTERS; i += 64)
+                _mm_prefetch((const char *)(a + stride)->codes[INT8_QUARTER_WORDS * q] + i, _MM_HINT_T0);
+            const int groups = scales <= INT8_QUARTERS ? 1 : INT8_PIECES / INT8_QUARTERS,
+                      n = INT8_QUARTER_WORDS / groups;
+            UNROLL for (int g = 0; g < groups; g++)
             {
-                __m512 scale = scales ? _mm512_load_ps(w[n].scale[p][i]) : _mm512_setzero_ps();
-                UNROLL for (int r = 0; r < rows; r++)
-                {
-                    __m512 one = _mm512_cvtepi32_ps(acc[r][n]);
-                    part[r][n] = !scales ? one
-                                 : i     ? _mm512_fmadd_ps(one, scale, part[r][n])
-                                         : _mm512_mul_ps(one, scale);
-                }
+                const size_t group = (size_t)groups * q + (size_t)g;
+                if (scales > 1) begin_sums(rows, minima, acc, a, group);
+                add_bytes(rows, n, acc, w, p, group * (size_t)n, a);
+                if (scales > 1) scale_sums(rows, part, acc, w, p, group);
             }
         }
-        UNROLL for (int n = 0; n < 2; n++) UNROLL for (int r = 0; r < rows; r++) sum[r][n] =
-            _mm512_fmadd_ps(part[r][n], _mm512_set1_ps(a->scale[r]), sum[r][n]);
+        UNROLL for (int n = 0; n < 2; n++) UNROLL for (int r = 0; r < rows; r++)
+        {
+            float *to = c + (size_t)r * ldc + 16 * n;
+            __m512 one = scales > 1 ? part[r][n] : _mm512_cvtepi32_ps(acc[r][n]);
+            if (scales == 1) one = _mm512_mul_ps(one, _mm512_load_ps(w[n].scale[p][0]));
+            if (minima) one = add_minima(w + n, p, a, r, one);
+            __m512 sum = p || accumulate ? _mm512_loadu_ps(to) : _mm512_setzero_ps();
+            _mm512_storeu_ps(to, _mm512_fmadd_ps(one, _mm512_set1_ps(a->scale[r]), sum));
+        }
     }
-    UNROLL for (int r = 0; r < rows; r++) UNROLL for (int n = 0; n < 2; n++)
-        _mm512_storeu_ps(c + (size_t)r * ldc + 16 * n, sum[r][n]);
 }
 
 #include "backend/cpu/int8_rows.h"
@@ -74,6 +107,7 @@ const int8_kernels int8_kernels_avx512vnni = {.name = "avx512vnni",
                                               .transposed = "int8_transposed:vnni",
                                               .rows = INT8_ROWS,
                                               .part_bytes = sizeof(int8_part),
+                                              .spread = 1,
                                               .round_row = round_row,
                                               .unpack = unpack,
                                               .round_columns = round_columns,

@@ -9,41 +9,51 @@
 
 /* clang-format off: a row a line */
 static const int8_form forms[] = {
-    {KILN_Q8_0, 128, INT8_PIECES, 32, 34},
-    {KILN_Q4_0, 8, INT8_PIECES, 32, 18},
-    {KILN_Q4_1, 128, 1, 32, 20},
-    {KILN_Q5_0, 16, INT8_PIECES, 32, 22},
-    {KILN_Q5_1, 128, 1, 32, 24},
-    {KILN_Q4_K, 128, 1, 256, 144},
-    {KILN_Q5_K, 128, 1, 256, 176},
-    {KILN_Q6_K, 128, 1, 256, 210},
-    {KILN_IQ4_NL, 128, INT8_PIECES, 32, 18},
-    {KILN_IQ4_XS, 128, INT8_PIECES, 256, 136},
+    {KILN_Q8_0, 128, INT8_PIECES, 0, 32, 34},
+    {KILN_Q4_0, 8, INT8_PIECES, 0, 32, 18},
+    {KILN_Q4_1, 128, 1, 0, 32, 20},
+    {KILN_Q5_0, 16, INT8_PIECES, 0, 32, 22},
+    {KILN_Q5_1, 128, 1, 0, 32, 24},
+    {KILN_Q4_K, 128, 1, 0, 256, 144},
+    {KILN_Q5_K, 128, 1, 0, 256, 176},
+    {KILN_Q6_K, 128, 1, 0, 256, 210},
+    {KILN_IQ4_NL, 128, INT8_PIECES, 0, 32, 18},
+    {KILN_IQ4_XS, 128, INT8_PIECES, 0, 256, 136},
+};
+static const int8_form few_rows[] = {
+    {KILN_Q4_K, 0, INT8_PIECES, 1, 256, 144},
+    {KILN_Q5_K, 0, INT8_PIECES, 1, 256, 176},
 };
 /* clang-format on */
 const int8_form int8_form_rows = {.zero = 128, .scales = 0, .block = 1, .bytes = 1};
-const int8_form int8_form_rounded = {.zero = 128, .scales = 1, .block = 1, .bytes = 1};
+const int8_form int8_form_rounded = {.zero = 128, .scales = INT8_QUARTERS, .block = 1, .bytes = 1};
 
-const int8_form *int8_form_of(uint32_t type)
+static const int8_form *form_among(const int8_form *all, size_t n, uint32_t type)
 {
-    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++)
-        if (forms[i].type == type) return &forms[i];
+    for (size_t i = 0; i < n; i++)
+        if (all[i].type == type) return all + i;
     return NULL;
 }
 
-/* sum: of each piece */
-static void round_part(int8_t *codes, float *scale, int32_t sum[INT8_PIECES], const float *x)
+const int8_form *int8_form_of(uint32_t type, int few)
+{
+    const int8_form *own = few ? form_among(few_rows, sizeof few_rows / sizeof *few_rows, type) : NULL;
+    return own ? own : form_among(forms, sizeof forms / sizeof *forms, type);
+}
+
+/* sum: of each piece. n: whole pieces */
+static void round_part(int8_t *codes, float *scale, int32_t sum[INT8_PIECES], const float *x, size_t n)
 {
     float most = 0;
     int finite = 1;
-    for (int i = 0; i < INT8_PART; i++) {
+    for (size_t i = 0; i < n; i++) {
         if (fabsf(x[i]) > most) most = fabsf(x[i]);
         finite &= isfinite(x[i]) != 0;
     }
     float by = most < 0x1p-100f ? 0 : 127.0f / most; /* smaller ones are 0 beside anything else */
     *scale = !finite ? NAN : by == 0 ? 0 : most / 127.0f;
     memset(sum, 0, INT8_PIECES * sizeof *sum);
-    for (int i = 0; i < INT8_PART; i++) {
+    for (size_t i = 0; i < n; i++) {
         codes[i] = (int8_t)(finite ? lrintf(x[i] * by) : 0);
         sum[i / 32] += codes[i];
     }
@@ -52,13 +62,20 @@ static void round_part(int8_t *codes, float *scale, int32_t sum[INT8_PIECES], co
 static void round_row(const int8_form *f, void *parts, size_t row, const float *x, size_t n)
 {
     int8_part *to = parts;
-    for (size_t b = 0; b < n / INT8_PART; b++, to++) {
+    const size_t groups = f->scales ? f->scales : 1;
+    for (size_t k = 0; k < n; k += INT8_PART, to++) {
         int8_t codes[INT8_PART];
         int32_t sum[INT8_PIECES];
-        round_part(codes, &to->scale[row], sum, x + b * INT8_PART);
-        for (size_t i = 0; i < INT8_WORDS; i++) memcpy(to->codes[i][row], codes + 4 * i, 4);
-        for (size_t i = 1; i < INT8_PIECES && f->scales <= 1; i++) sum[0] += sum[i];
-        for (size_t i = 0; i == 0 || i < f->scales; i++) to->begin[i][row] = -f->zero * sum[i];
+        const size_t here = n - k < INT8_PART ? n - k : INT8_PART;
+        round_part(codes, &to->scale[row], sum, x + k, here);
+        for (size_t i = 0; i < here / 4; i++) memcpy(to->codes[i][row], codes + 4 * i, 4);
+        for (size_t i = 0; i < groups && !f->minima; i++) to->begin[i][row] = 0;
+        for (size_t i = 0; i < INT8_PIECES; i++) {
+            if (f->minima)
+                to->sum[i / 2][row][i % 2] = (int16_t)sum[i];
+            else
+                to->begin[i * groups / INT8_PIECES][row] -= f->zero * sum[i];
+        }
     }
 }
 
@@ -77,11 +94,13 @@ static void looked_up(uint8_t q[32])
     for (int i = 0; i < 32; i++) q[i] = (uint8_t)(block_iq4[q[i]] + 128);
 }
 
-/* One of the parts that a block has 32 inputs of: d q + m, or of halves of it. `middle` of q stands for m. */
+/* 32 inputs of a block: d q + m, or of halves of it. `middle` of q stands for m. */
 typedef struct {
     uint8_t q[32];
     float d[2], m;
     int halves, top, middle;
+    float least; /* and how many of it m is */
+    int minimum;
 } piece;
 
 static void read_k(uint32_t type, const uint8_t *b, int at, piece *p)
@@ -94,6 +113,7 @@ static void read_k(uint32_t type, const uint8_t *b, int at, piece *p)
     }
     block_scales_q4_k(b + 4, s, m);
     p->d[0] = block_half(b) * (float)s[at], p->m = -(block_half(b + 2) * (float)m[at]);
+    p->least = -block_half(b + 2), p->minimum = m[at];
     p->top = type == KILN_Q4_K ? 15 : 31;
 }
 
@@ -161,12 +181,13 @@ static void round_piece(piece *p, float by)
     }
 }
 
-/* `pieces` of one output's part. */
+/* `pieces` of one output's part, and what fills up the last quarter. */
 static void unpack_part(const int8_form *f, int8_strip *to, size_t part, size_t o, const uint8_t *row, size_t pieces)
 {
     piece p[INT8_PIECES];
+    const size_t filled = pieces + pieces % 2;
     float most = 0;
-    for (size_t i = 0; i < INT8_PIECES; i++) {
+    for (size_t i = 0; i < filled; i++) {
         p[i] = i < pieces ? read_piece(f, row, part * INT8_PART + 32 * i) : (piece){.d = {0}};
         most = largest_of(p + i, most);
     }
@@ -176,8 +197,9 @@ static void unpack_part(const int8_form *f, int8_strip *to, size_t part, size_t 
         for (size_t i = 0; i < pieces; i++) round_piece(p + i, there ? by * 256 : 0);
         to->scale[part][0][o] = there ? most * (1 / 127.0f) : most < 0x1p-100f ? 0 : NAN;
     }
-    for (size_t i = 0; i < INT8_PIECES; i++) {
-        if (f->scales != 1) to->scale[part][i][o] = p[i].d[0];
+    for (size_t i = 0; i < filled; i++) {
+        if (f->scales == INT8_PIECES) to->scale[part][i][o] = p[i].d[0];
+        if (f->minima) to->minimum[part][i / 2][o][i % 2] = (int16_t)p[i].minimum, to->least[part][o] = p[i].least;
         for (size_t w = 0; w < 8; w++) memcpy(to->codes[part][8 * i + w][o], p[i].q + 4 * w, 4);
     }
 }
@@ -189,22 +211,24 @@ static void unpack(const int8_form *f, int8_strip *to, const uint8_t *const row[
             unpack_part(f, to, k / INT8_PART, o, row[o], n - k < INT8_PART ? (n - k) / 32 : INT8_PIECES);
 }
 
-static void round_columns(int8_strip to[2], size_t part, const float *x, size_t ld)
+static void round_columns(int8_strip to[2], size_t quarter, const float *x, size_t ld)
 {
+    const size_t part = quarter / INT8_QUARTERS, at = quarter % INT8_QUARTERS;
     for (size_t o = 0; o < 2 * INT8_STRIP; o++) {
         int8_strip *s = to + o / INT8_STRIP;
-        float column[INT8_PART];
-        int8_t codes[INT8_PART];
+        float column[INT8_QUARTER];
+        int8_t codes[INT8_QUARTER];
         int32_t sum[INT8_PIECES];
-        for (size_t i = 0; i < INT8_PART; i++) column[i] = x[i * ld + o];
-        round_part(codes, &s->scale[part][0][o % INT8_STRIP], sum, column);
-        for (size_t i = 0; i < INT8_PART; i++) s->codes[part][i / 4][o % INT8_STRIP][i % 4] = (uint8_t)(codes[i] + 128);
+        for (size_t i = 0; i < INT8_QUARTER; i++) column[i] = x[i * ld + o];
+        round_part(codes, &s->scale[part][at][o % INT8_STRIP], sum, column, INT8_QUARTER);
+        for (size_t i = 0; i < INT8_QUARTER; i++)
+            s->codes[part][INT8_QUARTER_WORDS * at + i / 4][o % INT8_STRIP][i % 4] = (uint8_t)(codes[i] + 128);
     }
 }
 
-static int round_blocks(uint32_t type, int8_strip to[16], size_t part, const uint8_t *const row[INT8_PART])
+static int round_blocks(uint32_t type, int8_strip to[16], size_t quarter, const uint8_t *const row[INT8_QUARTER])
 {
-    (void)type, (void)to, (void)part, (void)row;
+    (void)type, (void)to, (void)quarter, (void)row;
     return 0;
 }
 
@@ -217,28 +241,37 @@ static int32_t dot(const int8_strip *w, size_t p, int o, const int8_part *a, siz
     return sum;
 }
 
+/* `inputs` of part p. */
 static float add_part(const int8_form *f, const int8_strip *w, const int8_part *a, size_t row, size_t p, int o,
-                      float sum)
+                      size_t inputs, float sum)
 {
-    const size_t pieces = f->scales ? f->scales : 1, n = INT8_PART / pieces;
+    const size_t groups = f->scales ? f->scales : 1, n = INT8_PART / groups < inputs ? INT8_PART / groups : inputs;
     float part = 0;
-    for (size_t i = 0; i < pieces; i++) {
-        float one = (float)(a->begin[i][row] + dot(w, p, o, a, row, i * n, n));
-        part = !f->scales ? one : i ? fmaf(one, w->scale[p][i][o], part) : one * w->scale[p][i][o];
+    for (size_t i = 0; i * n < inputs; i++) {
+        float one = (float)((f->minima ? 0 : a->begin[i][row]) + dot(w, p, o, a, row, i * n, n));
+        part = f->scales ? fmaf(one, w->scale[p][i][o], part) : one;
+    }
+    if (f->minima) {
+        int32_t minima = 0;
+        for (size_t i = 0; i < INT8_PIECES; i++) minima += w->minimum[p][i / 2][o][i % 2] * a->sum[i / 2][row][i % 2];
+        part = fmaf((float)minima, w->least[p][o], part);
     }
     return fmaf(part, a->scale[row], sum);
 }
 
-static void multiply(const int8_form *f, const int8_strip *w, const void *a, size_t stride, size_t m, size_t parts,
-                     float *c, size_t ldc, int accumulate, const int8_ahead *next)
+static void multiply(const int8_form *f, const int8_strip *w, const int8_operand *a, float *c, size_t ldc,
+                     int accumulate, const int8_ahead *next)
 {
     (void)next;
-    for (size_t r = 0; r < m; r++)
+    for (size_t r = 0; r < a->m; r++)
         for (int o = 0; o < 2 * INT8_STRIP; o++) {
-            const int8_part *at = (const int8_part *)a + r / INT8_ROWS * stride;
+            const int8_part *at = (const int8_part *)a->parts + r / a->together * a->stride;
             float sum = accumulate ? c[r * ldc + (size_t)o] : 0;
-            for (size_t p = 0; p < parts; p++)
-                sum = add_part(f, w + o / INT8_STRIP, at + p, r % INT8_ROWS, p, o % INT8_STRIP, sum);
+            for (size_t q = 0; q < a->quarters; q += INT8_QUARTERS, at++) {
+                const size_t left = a->quarters - q, n = left < INT8_QUARTERS ? left : INT8_QUARTERS;
+                sum = add_part(f, w + o / INT8_STRIP, at, r % a->together, q / INT8_QUARTERS, o % INT8_STRIP,
+                               n * INT8_QUARTER, sum);
+            }
             c[r * ldc + (size_t)o] = sum;
         }
 }
@@ -248,6 +281,7 @@ const int8_kernels int8_kernels_plain = {.name = "plain",
                                          .transposed = "int8_transposed:plain",
                                          .rows = INT8_ROWS,
                                          .part_bytes = sizeof(int8_part),
+                                         .spread = 1,
                                          .round_row = round_row,
                                          .unpack = unpack,
                                          .round_columns = round_columns,

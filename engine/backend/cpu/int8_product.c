@@ -24,7 +24,8 @@ typedef struct {
     int64_t groups, I, J, K; /* weights; rows, columns, depth of the result */
     int64_t width, band;     /* of a task: columns, rows */
     int64_t deep;            /* inputs that are unpacked at once */
-    int64_t parts;           /* of a row */
+    int depth_first;
+    int64_t parts; /* of a row */
     int64_t column_tiles, bands;
     size_t parts_bytes, c_bytes, slot_bytes;
 } int8_plan;
@@ -43,7 +44,8 @@ typedef struct {
 static const int8_form *form_of(const op_desc *op)
 {
     const operand_desc *w = &op->in[1];
-    if (int8_form_of(w->dtype)) return int8_form_of(w->dtype);
+    const int8_form *own = int8_form_of(w->dtype, op->kind == OP_GROUPED_LINEAR); /* whose groups have few rows each */
+    if (own) return own;
     int by_row = w->rows.coding == WEIGHTS_INT8 && w->rows.scales == 1 && w->rows.columns % 32 == 0;
     return by_row && rows_are_coded(op, 1) ? &int8_form_rows : NULL;
 }
@@ -63,7 +65,7 @@ void int8_round_rows(const cpu_kernel *c, const kernel_args *a, const int8_kerne
     float piece[CHUNK];
     for (int64_t r = 0; r < rows; r++)
         for (int64_t k = 0; k < K; k += CHUNK) {
-            size_t there = (size_t)min64(CHUNK, K - k), n = round_up(there, INT8_PART);
+            size_t there = (size_t)min64(CHUNK, K - k), n = round_up(there, INT8_QUARTER);
             c->k->load(piece, place_of(x, a->in[0], row + r, k), type_of(x), there);
             memset(piece + there, 0, (n - there) * sizeof *piece);
             by->round_row(f, int8_parts_at(by, parts, (size_t)k / INT8_PART), (size_t)r, piece, n);
@@ -88,14 +90,24 @@ static int64_t begin_of(const call *j, int64_t g)
     return j->c->op.kind == OP_GROUPED_LINEAR ? ((const int32_t *)j->a->in[3])[g] : g * p->I;
 }
 
+/* Rows of a group that stand side by side: of those that one band holds, as many in each tile; 13 are 5, 5 and 3. */
+static int64_t together_in(const call *j, int64_t g)
+{
+    const int8_plan *p = j->c->plan;
+    int64_t most = (int64_t)p->kernels->rows, rows = begin_of(j, g + 1) - begin_of(j, g);
+    if (!p->kernels->spread || !rows || rows > p->band) return most;
+    int64_t tiles = (rows + most - 1) / most;
+    return (rows + tiles - 1) / tiles;
+}
+
 static size_t count_tiles(const call *j)
 {
     const int8_plan *p = j->c->plan;
     int32_t *first = first_tiles(j);
-    int64_t together = (int64_t)p->kernels->rows;
+    int64_t most = (int64_t)p->kernels->rows;
     first[0] = 0;
     for (int64_t g = 0; g < p->groups; g++)
-        first[g + 1] = first[g] + (int32_t)((begin_of(j, g + 1) - begin_of(j, g) + together - 1) / together);
+        first[g + 1] = first[g] + (int32_t)((begin_of(j, g + 1) - begin_of(j, g) + most - 1) / most);
     return (size_t)first[p->groups];
 }
 
@@ -109,7 +121,7 @@ static kiln_status round_tile(void *arg, size_t index, unsigned slot, error *e)
         int64_t middle = (g + after) / 2;
         *(first[middle] <= at ? &g : &after) = middle;
     }
-    int64_t together = (int64_t)p->kernels->rows, row = begin_of(j, g) + (at - first[g]) * together;
+    int64_t together = together_in(j, g), row = begin_of(j, g) + (at - first[g]) * together;
     (void)slot, (void)e;
     int8_round_rows(j->c, j->a, p->kernels, p->form, row, min64(together, begin_of(j, g + 1) - row), p->K,
                     parts_of(j, at, 0));
@@ -118,21 +130,28 @@ static kiln_status round_tile(void *arg, size_t index, unsigned slot, error *e)
 
 /* ---- products ---- */
 
-/* Rows of w that 16 columns of a task are, from input k on: geglu's gates follow its values. What is beyond the last
- * column is read again, and not looked at. */
-static void strip_rows(const call *j, const task *t, int64_t column, int64_t k, const uint8_t *row[INT8_STRIP])
+/* The row of w that a column of a task is: geglu's gates follow its values. What is beyond the last column is read
+ * again, and not looked at. */
+static int64_t row_of_column(const int8_plan *p, const task *t, int64_t column)
 {
-    const int8_plan *p = j->c->plan;
-    for (int64_t i = 0; i < INT8_STRIP; i++) {
-        int64_t at = min64(column + i, t->n - 1);
-        at = t->base + t->first + (at < t->width ? at : p->J + at - t->width);
-        row[i] = (const uint8_t *)j->a->in[1] + (size_t)at * p->b.row_bytes + (size_t)k / p->b.block * p->b.block_bytes;
-    }
+    column = min64(column, t->n - 1);
+    return t->base + t->first + (column < t->width ? column : p->J + column - t->width);
 }
 
+/* Rows of w that 32 columns are, from input k on. */
 static void pair_rows(const call *j, const task *t, int64_t column, int64_t k, const uint8_t *row[PAIR])
 {
-    strip_rows(j, t, column, k, row), strip_rows(j, t, column + INT8_STRIP, k, row + INT8_STRIP);
+    const int8_plan *p = j->c->plan;
+    const uint8_t *w = (const uint8_t *)j->a->in[1] + (size_t)k / p->b.block * p->b.block_bytes;
+    for (int64_t s = 0; s < PAIR; s += INT8_STRIP) {
+        int64_t first = row_of_column(p, t, column + s);
+        const uint8_t *at = w + (size_t)first * p->b.row_bytes;
+        if (row_of_column(p, t, column + s + INT8_STRIP - 1) == first + INT8_STRIP - 1) /* side by side */
+            for (int64_t i = 0; i < INT8_STRIP; i++, at += p->b.row_bytes) row[s + i] = at;
+        else
+            for (int64_t i = 0; i < INT8_STRIP; i++)
+                row[s + i] = w + (size_t)row_of_column(p, t, column + s + i) * p->b.row_bytes;
+    }
 }
 
 /* Rows and bytes of what follows the piece at (column, k), in this task or its neighbour. */
@@ -140,31 +159,44 @@ static void look_ahead(const call *j, const task *t, int64_t column, int64_t k, 
 {
     const int8_plan *p = j->c->plan;
     task after = *t;
-    column += PAIR;
-    if (column >= t->n) column = 0, k += p->deep;
-    if (k >= p->K) k = 0, after.first += t->width;
+    if (p->depth_first) {
+        k += p->deep;
+        if (k >= p->K) k = 0, column += PAIR;
+        if (column >= t->n) column = 0, after.first += t->width;
+    } else {
+        column += PAIR;
+        if (column >= t->n) column = 0, k += p->deep;
+        if (k >= p->K) k = 0, after.first += t->width;
+    }
     next->bytes = 0;
     if (after.first + after.width > p->J) return;
     next->bytes = (size_t)min64(p->deep, p->K - k) / p->b.block * p->b.block_bytes;
     pair_rows(j, &after, column, k, next->row);
 }
 
-/* 32 columns and a piece of the depth. */
-static void multiply_pair(const call *j, const task *t, int64_t column, int64_t k, int8_strip *strips, float *c,
-                          int64_t ldc)
+/* Where a task's rows begin. */
+static int8_operand rows_of_task(const call *j, const task *t)
+{
+    const int8_plan *p = j->c->plan;
+    int64_t together = together_in(j, t->group), tile = (t->row - begin_of(j, t->group)) / together;
+    return (int8_operand){.parts = parts_of(j, first_tiles(j)[t->group] + tile, 0),
+                          .stride = (size_t)p->parts,
+                          .m = (size_t)t->rows,
+                          .together = (size_t)together};
+}
+
+/* 32 columns and a piece of the depth, whose rows are in `now`; `next` becomes what follows. */
+static void multiply_pair(const call *j, const task *t, int64_t column, int64_t k, const int8_ahead *now,
+                          int8_ahead *next, int8_operand a, int8_strip *strips, float *c, int64_t ldc)
 {
     const int8_plan *p = j->c->plan;
     size_t inputs = (size_t)min64(p->deep, p->K - k);
-    int64_t rows_in = (t->row - begin_of(j, t->group)) / (int64_t)p->kernels->rows;
-    const void *a = parts_of(j, first_tiles(j)[t->group] + rows_in, k);
-    const uint8_t *row[PAIR];
-    int8_ahead next;
-    pair_rows(j, t, column, k, row);
-    look_ahead(j, t, column, k, &next);
-    p->kernels->unpack(p->form, strips, row, inputs);
-    p->kernels->unpack(p->form, strips + 1, row + INT8_STRIP, inputs);
-    p->kernels->multiply(p->form, strips, a, (size_t)p->parts, (size_t)t->rows, (inputs + INT8_PART - 1) / INT8_PART,
-                         c + column, (size_t)ldc, k > 0, &next);
+    a.parts = (const char *)a.parts + (size_t)k / INT8_PART * p->kernels->part_bytes;
+    a.quarters = (inputs + INT8_QUARTER - 1) / INT8_QUARTER;
+    look_ahead(j, t, column, k, next);
+    p->kernels->unpack(p->form, strips, now->row, inputs);
+    p->kernels->unpack(p->form, strips + 1, now->row + INT8_STRIP, inputs);
+    p->kernels->multiply(p->form, strips, &a, c + column, (size_t)ldc, k > 0, next);
 }
 
 /* What rows of int8 were summed without. */
@@ -196,8 +228,19 @@ static void run_task(const call *j, const task *t, unsigned slot)
     int64_t ldc = (int64_t)round_up((size_t)t->n, PAIR);
     int8_strip *strips = (int8_strip *)(void *)(own + p->c_bytes);
     if (p->kernels->begin) p->kernels->begin(p->form);
-    for (int64_t k = 0; k < p->K; k += p->deep) /* a piece of the rows serves all columns */
-        for (int64_t i = 0; i < t->n; i += PAIR) multiply_pair(j, t, i, k, strips, c, ldc);
+    const int8_operand a = rows_of_task(j, t);
+    int8_ahead ahead[2];
+    pair_rows(j, t, 0, 0, ahead[0].row);
+    for (int64_t k = 0, i = 0, n = 0; k < p->K && i < t->n; n++) {
+        multiply_pair(j, t, i, k, ahead + n % 2, ahead + (n + 1) % 2, a, strips, c, ldc);
+        if (p->depth_first) {
+            k += p->deep;
+            if (k >= p->K) k = 0, i += PAIR;
+        } else { /* a piece of the rows serves all columns */
+            i += PAIR;
+            if (i >= t->n) i = 0, k += p->deep;
+        }
+    }
     if (p->kernels->end) p->kernels->end();
     for (int64_t r = 0; r < t->rows; r++) finish(j, t, c + r * ldc, t->row + r);
 }
@@ -263,7 +306,8 @@ static void cut(int8_plan *p, const op_desc *op)
     p->column_tiles = (p->J + p->width - 1) / p->width;
     /* 256: what is unpacked and a group's rows fit the nearest cache together. Blocks of 32 are better unpacked by
      * more. */
-    p->deep = grouped && p->b.block == 256 ? 256 : INT8_DEEP;
+    p->deep = grouped && p->b.block == 256 ? 256 : grouped && p->K <= INT8_DEEP ? INT8_DEEP : 512;
+    p->depth_first = grouped;
     int64_t bands = (p->I + BAND - 1) / BAND;
     if (grouped)
         bands = (p->I + GROUP_BAND - 1) / GROUP_BAND;

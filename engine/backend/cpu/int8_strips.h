@@ -19,26 +19,29 @@
 /* ---- the operand ---- */
 
 #if LANES == 16
-/* A part's codes, and the sums of its pieces; returns the scale. */
-INLINE float round_part(int8_t codes[INT8_PART], int32_t sum[INT8_PIECES], const float *x)
+/* n codes (whole quarters), and the sums of each 32; returns the scale. */
+INLINE float round_part(int8_t codes[INT8_PART], int32_t sum[INT8_PIECES], const float *x, size_t n)
 {
-    enum { N = INT8_PART / 16 };
     const __m512 limit = _mm512_set1_ps(0x1.fffffep127f);
-    __m512 v[N], all = _mm512_setzero_ps();
+    __m512 all[2] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
     __mmask16 bad = 0;
-    UNROLL for (int i = 0; i < N; i++)
-    {
-        v[i] = _mm512_loadu_ps(x + 16 * i);
-        bad |= _mm512_cmp_ps_mask(_mm512_abs_ps(v[i]), limit, _CMP_NLE_UQ);
-        all = _mm512_max_ps(all, _mm512_abs_ps(v[i]));
-    }
-    float largest = _mm512_reduce_max_ps(all), by = bad || largest < 0x1p-100f ? 0 : 127.0f / largest;
+    for (size_t i = 0; i < n; i += 32) UNROLL for (size_t h = 0; h < 2; h++)
+        {
+            __m512 v = _mm512_abs_ps(_mm512_loadu_ps(x + i + 16 * h));
+            bad |= _mm512_cmp_ps_mask(v, limit, _CMP_NLE_UQ);
+            all[h] = _mm512_max_ps(all[h], v);
+        }
+    float largest = _mm512_reduce_max_ps(_mm512_max_ps(all[0], all[1]));
+    float by = bad || largest < 0x1p-100f ? 0 : 127.0f / largest;
     __mmask16 keep = bad ? 0 : 0xffff;
-    UNROLL for (int i = 0; i < N; i++)
-    {
-        __m512i q = _mm512_maskz_cvtps_epi32(keep, _mm512_mul_ps(v[i], _mm512_set1_ps(by)));
-        _mm_storeu_si128((__m128i *)(void *)(codes + 16 * i), _mm512_cvtepi32_epi8(q));
-        sum[i / 2] += _mm512_reduce_add_epi32(q);
+    for (size_t i = 0; i < n; i += 32) {
+        __m512i q[2];
+        UNROLL for (size_t h = 0; h < 2; h++)
+        {
+            q[h] = _mm512_maskz_cvtps_epi32(keep, _mm512_mul_ps(_mm512_loadu_ps(x + i + 16 * h), _mm512_set1_ps(by)));
+            _mm_storeu_si128((__m128i *)(void *)(codes + i + 16 * h), _mm512_cvtepi32_epi8(q[h]));
+        }
+        sum[i / 32] = _mm512_reduce_add_epi32(_mm512_add_epi32(q[0], q[1]));
     }
     return bad ? NAN : by == 0 ? 0 : largest / 127.0f;
 }
@@ -55,28 +58,26 @@ INLINE int32_t sum_of_lanes(__m256i x)
     a = _mm_add_epi32(a, _mm_shuffle_epi32(a, 0x4e));
     return _mm_cvtsi128_si32(_mm_add_epi32(a, _mm_shuffle_epi32(a, 0xb1)));
 }
-/* A part's codes, and the sums of its pieces; returns the scale. */
-INLINE float round_part(int8_t codes[INT8_PART], int32_t sum[INT8_PIECES], const float *x)
+/* n codes (whole quarters), and the sums of each 32; returns the scale. */
+INLINE float round_part(int8_t codes[INT8_PART], int32_t sum[INT8_PIECES], const float *x, size_t n)
 {
-    enum { N = INT8_PART / 8 };
     const __m256 limit = _mm256_set1_ps(0x1.fffffep127f);
-    __m256 v[N], all = _mm256_setzero_ps(), bad = _mm256_setzero_ps();
-    UNROLL for (int i = 0; i < N; i++)
-    {
-        v[i] = _mm256_loadu_ps(x + 8 * i);
-        bad = _mm256_or_ps(bad, _mm256_cmp_ps(magnitude(v[i]), limit, _CMP_NLE_UQ));
-        all = _mm256_max_ps(all, magnitude(v[i]));
+    __m256 all = _mm256_setzero_ps(), bad = _mm256_setzero_ps();
+    for (size_t i = 0; i < n; i += 8) {
+        __m256 v = magnitude(_mm256_loadu_ps(x + i));
+        bad = _mm256_or_ps(bad, _mm256_cmp_ps(v, limit, _CMP_NLE_UQ));
+        all = _mm256_max_ps(all, v);
     }
     int none = _mm256_movemask_ps(bad) != 0;
     float largest = largest_lane(all), by = none || largest < 0x1p-100f ? 0 : 127.0f / largest;
-    for (int p = 0; p < INT8_PIECES; p++) {
+    for (size_t p = 0; p < n / 32; p++) {
         __m256i q[4];
-        UNROLL for (int i = 0; i < 4; i++)
+        UNROLL for (size_t i = 0; i < 4; i++)
         {
-            q[i] = _mm256_cvtps_epi32(_mm256_mul_ps(v[4 * p + i], _mm256_set1_ps(by)));
+            q[i] = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x + 32 * p + 8 * i), _mm256_set1_ps(by)));
             q[i] = none ? _mm256_setzero_si256() : q[i];
         }
-        sum[p] += sum_of_lanes(_mm256_add_epi32(_mm256_add_epi32(q[0], q[1]), _mm256_add_epi32(q[2], q[3])));
+        sum[p] = sum_of_lanes(_mm256_add_epi32(_mm256_add_epi32(q[0], q[1]), _mm256_add_epi32(q[2], q[3])));
         __m256i bytes = _mm256_packs_epi16(_mm256_packs_epi32(q[0], q[1]), _mm256_packs_epi32(q[2], q[3]));
         bytes = _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
         _mm256_storeu_si256((__m256i *)(void *)(codes + 32 * p), bytes);
@@ -85,27 +86,36 @@ INLINE float round_part(int8_t codes[INT8_PART], int32_t sum[INT8_PIECES], const
 }
 #endif
 
+INLINE size_t least_of(size_t a, size_t b) { return a < b ? a : b; }
+
 #ifdef INT8_SIGNED
 static void round_row(const int8_form *f, void *parts, size_t row, const float *x, size_t n)
 {
     int8_tile_part *to = parts;
-    (void)f;
-    for (size_t b = 0; b < n / INT8_PART; b++, x += INT8_PART, to++) {
+    for (size_t k = 0; k < n; k += INT8_PART, to++) {
         int32_t sum[INT8_PIECES] = {0};
-        to->scale[row] = round_part(to->codes[row], sum, x);
+        to->scale[row] = round_part(to->codes[row], sum, x + k, least_of(n - k, INT8_PART));
+        for (size_t i = 0; f->minima && i < INT8_PIECES; i++) to->sum[i / 2][row][i % 2] = (int16_t)sum[i];
     }
 }
 #else
 static void round_row(const int8_form *f, void *parts, size_t row, const float *x, size_t n)
 {
     int8_part *to = parts;
-    for (size_t b = 0; b < n / INT8_PART; b++, x += INT8_PART, to++) {
+    for (size_t k = 0; k < n; k += INT8_PART, to++) {
         int8_t codes[INT8_PART];
         int32_t sum[INT8_PIECES] = {0};
-        to->scale[row] = round_part(codes, sum, x);
-        UNROLL for (int i = 0; i < INT8_WORDS; i++) memcpy(to->codes[i][row], codes + 4 * i, 4);
-        if (f->scales <= 1) sum[0] += sum[1];
-        for (size_t i = 0; i == 0 || i < f->scales; i++) to->begin[i][row] = -f->zero * sum[i];
+        const size_t here = least_of(n - k, INT8_PART);
+        to->scale[row] = round_part(codes, sum, x + k, here);
+        for (size_t i = 0; i < here / 4; i++) memcpy(to->codes[i][row], codes + 4 * i, 4);
+        for (size_t i = 0; f->minima && i < INT8_PIECES; i++) to->sum[i / 2][row][i % 2] = (int16_t)sum[i];
+        if (f->minima) continue;
+        const size_t groups = f->scales ? f->scales : 1, each = INT8_PIECES / groups;
+        for (size_t g = 0; g < groups; g++) {
+            int32_t all = 0;
+            for (size_t i = 0; i < each; i++) all += sum[g * each + i];
+            to->begin[g][row] = -f->zero * all;
+        }
     }
 }
 #endif
@@ -180,8 +190,8 @@ INLINE vi rounded(affine a, vi q)
 INLINE void codes_32(const uint32_t type, outputs to, size_t at32, const uint8_t *const row[LANES], size_t at,
                      const affine *a)
 {
-    const size_t head = type == KILN_Q4_1 ? 4 : type == KILN_Q5_0 ? 6 : type == KILN_Q5_1 ? 8 : 2;
-    const int first = 8 * (int)at32, zero = type == KILN_Q4_0 ? 8 : type == KILN_Q5_0 ? 16 : 128;
+    const size_t head = type == KILN_Q4_1 ? 4 : type == KILN_Q5_1 ? 8 : 2;
+    const int first = 8 * (int)at32, zero = type == KILN_Q4_0 ? 8 : 128;
     vi t[4];
     if (type == KILN_Q8_0) {
         UNROLL for (int k = 0; k < 2; k++)
@@ -193,13 +203,12 @@ INLINE void codes_32(const uint32_t type, outputs to, size_t at32, const uint8_t
     }
     turn(t, row, at + head);
     vi fifth = W(setzero)();
-    if (type == KILN_Q5_0 || type == KILN_Q5_1) fifth = words(row, at + head - 4);
+    if (type == KILN_Q5_1) fifth = words(row, at + head - 4);
     UNROLL for (int i = 0; i < 4; i++)
     {
         vi low = bits(t[i], 0, 15), high = bits(t[i], 4, 15);
         if (type == KILN_IQ4_NL) low = iq4(low), high = iq4(high);
-        if (type == KILN_Q5_0 || type == KILN_Q5_1)
-            low = W(or)(low, fifths(fifth, 4 * i)), high = W(or)(high, fifths(fifth, 16 + 4 * i));
+        if (type == KILN_Q5_1) low = W(or)(low, fifths(fifth, 4 * i)), high = W(or)(high, fifths(fifth, 16 + 4 * i));
         if (a) low = rounded(*a, low), high = rounded(*a, high);
         put_from(zero, to, 0, first + i, low), put_from(zero, to, 0, first + 4 + i, high);
     }
@@ -226,12 +235,26 @@ INLINE void scales_32(const uint32_t type, vf d[BLOCKS_32], vf m[BLOCKS_32], siz
         for (int k = 0; k <= both; k++) (k ? m : d)[p] = widened(w[p][k]);
 }
 
-/* What is left of the last part, n blocks in. */
+/* What is left of the last quarter, n blocks in. */
 static void clear_rest(outputs to, size_t n)
 {
-    for (size_t p = n; p % INT8_PIECES; p++) {
+    for (size_t p = n; p % 2; p++) {
         V(store_ps)(scale_at(to, p / INT8_PIECES, p % INT8_PIECES), V(setzero_ps)());
         for (int i = 0; i < 8; i++) put(to, 0, 8 * (int)p + i, W(setzero)());
+    }
+}
+
+/* Blocks of Q5_0: one turn finds scales and fifth bits. */
+INLINE void block_q5_0(outputs to, size_t p, const uint8_t *const row[LANES], size_t at)
+{
+    vi h[4], t[4];
+    turn(h, row, at), turn(t, row, at + 6);
+    V(store_ps)(scale_at(to, p / INT8_PIECES, p % INT8_PIECES), halves_of(h[0]));
+    const vi fifth = W(or)(V(srli_epi32)(h[0], 16), V(slli_epi32)(h[1], 16));
+    UNROLL for (int i = 0; i < 4; i++)
+    {
+        put_from(16, to, 0, 8 * (int)p + i, W(or)(bits(t[i], 0, 15), fifths(fifth, 4 * i)));
+        put_from(16, to, 0, 8 * (int)p + 4 + i, W(or)(bits(t[i], 4, 15), fifths(fifth, 16 + 4 * i)));
     }
 }
 
@@ -239,8 +262,12 @@ INLINE void unpack_32(const uint32_t type, outputs to, const uint8_t *const row[
 {
     vf d[BLOCKS_32], m[BLOCKS_32];
     const int both = type == KILN_Q4_1 || type == KILN_Q5_1;
-    scales_32(type, d, m, n, row, bytes);
     clear_rest(to, n);
+    if (type == KILN_Q5_0) {
+        for (size_t p = 0; p < n; p++) block_q5_0(to, p, row, p * bytes);
+        return;
+    }
+    scales_32(type, d, m, n, row, bytes);
     for (size_t p = 0; p < n && !both; p++) {
         V(store_ps)(scale_at(to, p / INT8_PIECES, p % INT8_PIECES), d[p]);
         codes_32(type, to, p, row, p * bytes, NULL);
@@ -265,37 +292,64 @@ INLINE vf byte_of(vi w, int i)
     return V(cvtepi32_ps)(W(and)(V(srli_epi32)(w, (unsigned)(8 * i)), V(set1_epi32)(255)));
 }
 
-INLINE void scales_k(const uint32_t type, outputs to, size_t part, affine a[8], const uint8_t *const row[LANES],
-                     size_t at)
+/* What a block of Q4_K or Q5_K has for its eight pieces: two scales, and bytes of scales and minima, four a register.
+ */
+typedef struct {
+    vf d, least;
+    vi s[2], m[2];
+} k_scales;
+
+INLINE k_scales read_k_scales(const uint8_t *const row[LANES], size_t at)
 {
-    vi h[4], s[2], m[2];
+    vi h[4];
     turn(h, row, at);
-    vf d = halves_of(h[0]), least = halves_of(V(srli_epi32)(h[0], 16));
-    const vf top = V(set1_ps)(type == KILN_Q4_K ? 15 : 31);
-    s[0] = bits(h[1], 0, 63), s[1] = W(or)(bits(h[3], 0, 15), V(slli_epi32)(bits(h[1], 6, 3), 4));
-    m[0] = bits(h[2], 0, 63), m[1] = W(or)(bits(h[3], 4, 15), V(slli_epi32)(bits(h[2], 6, 3), 4));
-    least = V(sub_ps)(V(set1_ps)(-0.0f), least);
-    UNROLL for (int p = 0; p < 8; p += INT8_PIECES)
-    {
-        vf scale[INT8_PIECES], minimum[INT8_PIECES];
-        vi most = W(setzero)();
-        UNROLL for (int i = 0; i < INT8_PIECES; i++)
-        {
-            scale[i] = V(mul_ps)(d, byte_of(s[(p + i) / 4], (p + i) % 4));
-            minimum[i] = V(mul_ps)(least, byte_of(m[(p + i) / 4], (p + i) % 4));
-            most = larger(larger(most, minimum[i]), V(fmadd_ps)(scale[i], top, minimum[i]));
-        }
-        const vf by = codes_by(most, scale_at(to, part + (size_t)p / INT8_PIECES, 0));
-        UNROLL for (int i = 0; i < INT8_PIECES; i++) a[p + i] = affine_of(scale[i], minimum[i], by);
-    }
+    k_scales k = {.d = halves_of(h[0]), .least = halves_of(V(srli_epi32)(h[0], 16))};
+    k.least = V(sub_ps)(V(set1_ps)(-0.0f), k.least);
+    k.s[0] = bits(h[1], 0, 63), k.s[1] = W(or)(bits(h[3], 0, 15), V(slli_epi32)(bits(h[1], 6, 3), 4));
+    k.m[0] = bits(h[2], 0, 63), k.m[1] = W(or)(bits(h[3], 4, 15), V(slli_epi32)(bits(h[2], 6, 3), 4));
+    return k;
 }
 
-INLINE void block_k(const uint32_t type, outputs to, size_t part, const uint8_t *const row[LANES], size_t at)
+INLINE void scales_k(const uint32_t type, outputs to, size_t part, affine a[INT8_PIECES], const k_scales *k)
 {
-    affine a[8];
-    scales_k(type, to, part, a, row, at);
+    const vf top = V(set1_ps)(type == KILN_Q4_K ? 15 : 31);
+    vf scale[INT8_PIECES], minimum[INT8_PIECES];
+    vi most = W(setzero)();
+    UNROLL for (int i = 0; i < INT8_PIECES; i++)
+    {
+        scale[i] = V(mul_ps)(k->d, byte_of(k->s[i / 4], i % 4));
+        minimum[i] = V(mul_ps)(k->least, byte_of(k->m[i / 4], i % 4));
+        most = larger(larger(most, minimum[i]), V(fmadd_ps)(scale[i], top, minimum[i]));
+    }
+    const vf by = codes_by(most, scale_at(to, part, 0));
+    UNROLL for (int i = 0; i < INT8_PIECES; i++) a[i] = affine_of(scale[i], minimum[i], by);
+}
+
+/* As they are stored. */
+INLINE void keep_scales_k(outputs to, size_t part, const k_scales *k)
+{
+    UNROLL for (int i = 0; i < INT8_PIECES; i++)
+        V(store_ps)(scale_at(to, part, (size_t)i), V(mul_ps)(k->d, byte_of(k->s[i / 4], i % 4)));
+    UNROLL for (int i = 0; i < INT8_PIECES / 2; i++)
+    {
+        vi two = V(srli_epi32)(k->m[i / 2], (unsigned)(16 * (i % 2)));
+        two = W(or)(W(and)(two, V(set1_epi32)(255)), V(slli_epi32)(W(and)(two, V(set1_epi32)(0xff00)), 8));
+        put_words(to.strip->minimum[part][i][to.first], two);
+    }
+    V(store_ps)(to.strip->least[part] + to.first, k->least);
+}
+
+INLINE void block_k(const uint32_t type, const int minima, outputs to, size_t part, const uint8_t *const row[LANES],
+                    size_t at)
+{
+    affine a[INT8_PIECES];
+    const k_scales k = read_k_scales(row, at);
+    if (minima)
+        keep_scales_k(to, part, &k);
+    else
+        scales_k(type, to, part, a, &k);
     const size_t head = type == KILN_Q4_K ? 16 : 48;
-    for (int half = 0; half < 2; half++) { /* of the 32 bytes that two parts share */
+    for (int half = 0; half < 2; half++) { /* of the 32 bytes that two pieces share */
         vi t[4], high[4];
         if (type == KILN_Q5_K) turn(high, row, at + 16 + 16 * (size_t)half);
         UNROLL for (int pair = 0; pair < 4; pair++)
@@ -308,8 +362,9 @@ INLINE void block_k(const uint32_t type, outputs to, size_t part, const uint8_t 
                     low = W(or)(low, V(slli_epi32)(bits(high[i], 2 * pair, 1), 4));
                     up = W(or)(up, V(slli_epi32)(bits(high[i], 2 * pair + 1, 1), 4));
                 }
-                put(to, part, 16 * pair + 4 * half + i, rounded(a[2 * pair], low));
-                put(to, part, 16 * pair + 8 + 4 * half + i, rounded(a[2 * pair + 1], up));
+                if (!minima) low = rounded(a[2 * pair], low), up = rounded(a[2 * pair + 1], up);
+                put_from(minima ? 0 : 128, to, part, 16 * pair + 4 * half + i, low);
+                put_from(minima ? 0 : 128, to, part, 16 * pair + 8 + 4 * half + i, up);
             }
         }
     }
@@ -322,19 +377,16 @@ INLINE void scales_q6_k(outputs to, size_t part, affine a[16], const uint8_t *co
     for (int i = 0; i < LANES; i++) d[i] = block_u16(row[i] + at + 208);
     turn(s, row, at + 192);
     const vf all = widened(d);
-    UNROLL for (int p = 0; p < 16; p += INT8_SUBS)
+    vf scale[16];
+    vi most = W(setzero)();
+    UNROLL for (int i = 0; i < 16; i++)
     {
-        vf scale[INT8_SUBS];
-        vi most = W(setzero)();
-        UNROLL for (int i = 0; i < INT8_SUBS; i++)
-        {
-            vi code = V(srai_epi32)(V(slli_epi32)(s[(p + i) / 4], (unsigned)(24 - (p + i) % 4 * 8)), 24);
-            scale[i] = V(mul_ps)(all, V(cvtepi32_ps)(code));
-            most = larger(most, V(mul_ps)(scale[i], V(set1_ps)(32)));
-        }
-        const vf by = codes_by(most, scale_at(to, part + (size_t)p / INT8_SUBS, 0));
-        UNROLL for (int i = 0; i < INT8_SUBS; i++) a[p + i] = about_32(scale[i], by);
+        vi code = V(srai_epi32)(V(slli_epi32)(s[i / 4], (unsigned)(24 - i % 4 * 8)), 24);
+        scale[i] = V(mul_ps)(all, V(cvtepi32_ps)(code));
+        most = larger(most, V(mul_ps)(scale[i], V(set1_ps)(32)));
     }
+    const vf by = codes_by(most, scale_at(to, part, 0));
+    UNROLL for (int i = 0; i < 16; i++) a[i] = about_32(scale[i], by);
 }
 
 INLINE void block_q6_k(outputs to, size_t part, const uint8_t *const row[LANES], size_t at)
@@ -360,8 +412,7 @@ INLINE void block_iq4_xs(outputs to, size_t part, const uint8_t *const row[LANES
 {
     for (int i = 0; i < LANES; i++)
         for (int p = 0; p < 8; p++)
-            scale_at(to, part + (size_t)p / INT8_PIECES, (size_t)p % INT8_PIECES)[i] =
-                block_half(row[i] + at) * (float)block_scale_iq4_xs(row[i] + at, p);
+            scale_at(to, part, (size_t)p)[i] = block_half(row[i] + at) * (float)block_scale_iq4_xs(row[i] + at, p);
     UNROLL for (int p = 0; p < 8; p++)
     {
         vi t[4];
@@ -385,14 +436,24 @@ OF_32(unpack_q5_0, KILN_Q5_0, 22)
 OF_32(unpack_q5_1, KILN_Q5_1, 24)
 OF_32(unpack_iq4_nl, KILN_IQ4_NL, 18)
 
-static void unpack_blocks(uint32_t type, outputs to, const uint8_t *const row[LANES], size_t n)
+static void unpack_blocks(const int8_form *f, outputs to, const uint8_t *const row[LANES], size_t n)
 {
-    for (size_t p = 0, at = 0; p < n / INT8_PART; p += 256 / INT8_PART) {
-        switch (type) {
-        case KILN_Q4_K: block_k(KILN_Q4_K, to, p, row, at), at += 144; break;
-        case KILN_Q5_K: block_k(KILN_Q5_K, to, p, row, at), at += 176; break;
-        case KILN_Q6_K: block_q6_k(to, p, row, at), at += 210; break;
-        default: block_iq4_xs(to, p, row, at), at += 136; break;
+    for (size_t p = 0, at = 0; p < n / INT8_PART; p++, at += f->bytes) {
+        switch (f->type) {
+        case KILN_Q4_K:
+            if (f->minima)
+                block_k(KILN_Q4_K, 1, to, p, row, at);
+            else
+                block_k(KILN_Q4_K, 0, to, p, row, at);
+            break;
+        case KILN_Q5_K:
+            if (f->minima)
+                block_k(KILN_Q5_K, 1, to, p, row, at);
+            else
+                block_k(KILN_Q5_K, 0, to, p, row, at);
+            break;
+        case KILN_Q6_K: block_q6_k(to, p, row, at); break;
+        default: block_iq4_xs(to, p, row, at); break;
         }
     }
 }
@@ -417,7 +478,7 @@ static void unpack_lanes(const int8_form *f, outputs to, const uint8_t *const ro
     case KILN_Q5_0: unpack_q5_0(to, row, n); break;
     case KILN_Q5_1: unpack_q5_1(to, row, n); break;
     case KILN_IQ4_NL: unpack_iq4_nl(to, row, n); break;
-    default: unpack_blocks(f->type, to, row, n); break;
+    default: unpack_blocks(f, to, row, n); break;
     }
 }
 
@@ -428,10 +489,10 @@ static void unpack(const int8_form *f, int8_strip *to, const uint8_t *const row[
 
 /* ---- columns ---- */
 
-/* Codes and scales of 256 columns of a part's rows. */
+/* Codes and scales of 256 columns of a quarter's rows. */
 typedef struct {
-    int8_t code[INT8_PART][256];
-    float scale[INT8_PART][16];
+    int8_t code[INT8_QUARTER][256];
+    float scale[INT8_QUARTER][16];
 } square;
 
 /* LANES numbers of input i: of x, or of columns from 16 s + first on of a square. */
@@ -441,16 +502,16 @@ INLINE vf number(const float *x, size_t ld, const square *q, size_t s, size_t fi
     return V(mul_ps)(V(set1_ps)(q->scale[i][s]), codes_at(q->code[i] + 16 * s + first));
 }
 
-INLINE void round_lanes(outputs to, size_t part, const float *x, size_t ld, const square *from, size_t s)
+INLINE void round_lanes(outputs to, size_t quarter, const float *x, size_t ld, const square *from, size_t s)
 {
     const vi byte = V(set1_epi32)(255);
     vi largest = W(setzero)();
-    for (size_t i = 0; i < INT8_PART; i++) largest = larger(largest, number(x, ld, from, s, to.first, i));
+    for (size_t i = 0; i < INT8_QUARTER; i++) largest = larger(largest, number(x, ld, from, s, to.first, i));
     vf most = FLOATS(largest);
     some good = below_bits(largest, 0x7f800000), there = at_least(good, most, 0x1p-100f);
     vf by = quotient_in(there, V(set1_ps)(127), most), scale = quotient_in(there, most, V(set1_ps)(127));
-    V(store_ps)(scale_at(to, part, 0), either(good, scale, V(set1_ps)(NAN)));
-    for (size_t w = 0; w < INT8_WORDS; w++) {
+    V(store_ps)(scale_at(to, quarter / INT8_QUARTERS, quarter % INT8_QUARTERS), either(good, scale, V(set1_ps)(NAN)));
+    for (size_t w = 0; w < INT8_QUARTER_WORDS; w++) {
         vi q[4];
         UNROLL for (size_t i = 0; i < 4; i++)
         {
@@ -459,18 +520,18 @@ INLINE void round_lanes(outputs to, size_t part, const float *x, size_t ld, cons
         }
         vi low = W(or)(q[0], V(slli_epi32)(q[1], 8)), high = W(or)(q[2], V(slli_epi32)(q[3], 8));
         low = W(or)(low, V(slli_epi32)(high, 16));
-        put(to, part, (int)w, W(xor)(low, V(set1_epi8)(-128)));
+        put(to, 0, (int)(INT8_QUARTER_WORDS * quarter + w), W(xor)(low, V(set1_epi8)(-128)));
     }
 }
 
-INLINE void round_strip(int8_strip *to, size_t part, const float *x, size_t ld, const square *from, size_t s)
+INLINE void round_strip(int8_strip *to, size_t quarter, const float *x, size_t ld, const square *from, size_t s)
 {
-    for (size_t o = 0; o < INT8_STRIP; o += LANES) round_lanes((outputs){to, o}, part, x, ld, from, s);
+    for (size_t o = 0; o < INT8_STRIP; o += LANES) round_lanes((outputs){to, o}, quarter, x, ld, from, s);
 }
 
-static void round_columns(int8_strip to[2], size_t part, const float *x, size_t ld)
+static void round_columns(int8_strip to[2], size_t quarter, const float *x, size_t ld)
 {
-    for (size_t s = 0; s < 2; s++) round_strip(to + s, part, x + s * INT8_STRIP, ld, NULL, 0);
+    for (size_t s = 0; s < 2; s++) round_strip(to + s, quarter, x + s * INT8_STRIP, ld, NULL, 0);
 }
 
 #if LANES == 16
@@ -516,30 +577,29 @@ INLINE void read_q8_0(square *to, size_t i, const uint8_t *b)
     }
 }
 
-static int round_blocks(uint32_t type, int8_strip to[16], size_t part, const uint8_t *const row[INT8_PART])
+static int round_blocks(uint32_t type, int8_strip to[16], size_t quarter, const uint8_t *const row[INT8_QUARTER])
 {
     square q;
     if (type != KILN_Q6_K && type != KILN_Q8_0) return 0;
-    for (size_t i = 0; i < INT8_PART; i++) {
+    for (size_t i = 0; i < INT8_QUARTER; i++) {
         if (type == KILN_Q6_K)
             read_q6_k(&q, i, row[i]);
         else
             read_q8_0(&q, i, row[i]);
     }
-    for (size_t s = 0; s < 16; s++) round_strip(to + s, part, NULL, 0, &q, s);
+    for (size_t s = 0; s < 16; s++) round_strip(to + s, quarter, NULL, 0, &q, s);
     return 1;
 }
 
 /* ---- what comes next ---- */
 
-/* Bytes [first, last) of some rows for each part. */
+/* Bytes [first, last) of some rows for each quarter. */
 typedef struct {
     const uint8_t *const *row;
     size_t rows, first, last;
-    size_t stride;
 } lines;
-INLINE void fetch(const lines *l, size_t part)
+INLINE void fetch(const lines *l, size_t quarter)
 {
-    for (size_t r = part * l->rows; r < (part + 1) * l->rows && r < 2 * INT8_STRIP; r++)
+    for (size_t r = quarter * l->rows; r < (quarter + 1) * l->rows && r < 2 * INT8_STRIP; r++)
         for (size_t i = l->first; i < l->last; i += 64) _mm_prefetch((const char *)l->row[r] + i, _MM_HINT_T1);
 }

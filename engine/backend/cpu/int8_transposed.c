@@ -39,13 +39,13 @@ typedef struct {
 } call;
 
 typedef struct {
-    float wide[INT8_PART][WIDTH];
+    float wide[INT8_QUARTER][WIDTH];
     int8_strip strips[2 * PAIRS];
 } buffers;
 
 int int8_transposed_fits(const op_desc *op)
 {
-    return op->precision == KILN_BF16 && cpu_int8_blocks() && op->in[1].weight && int8_form_of(op->in[1].dtype) &&
+    return op->precision == KILN_BF16 && cpu_int8_blocks() && op->in[1].weight && int8_form_of(op->in[1].dtype, 0) &&
            !op->epilogue.geglu && (!op->in[2].dtype || op->in[2].weight);
 }
 
@@ -93,23 +93,23 @@ static const uint8_t *blocks_at(const call *j, const task *t, int64_t row)
     return (const uint8_t *)j->a->in[1] + (size_t)row * b->row_bytes + (size_t)t->column / b->block * b->block_bytes;
 }
 
-/* A part's rows of the weight, from row k on. */
-static void round_part(const call *j, const task *t, int64_t k, size_t part, buffers *b)
+/* A quarter's rows of the weight, from row k on. */
+static void round_quarter(const call *j, const task *t, int64_t k, size_t quarter, buffers *b)
 {
     const transposed_plan *p = j->c->plan;
-    if (t->width == WIDTH && k + INT8_PART <= p->K) {
-        const uint8_t *row[INT8_PART];
-        for (int64_t i = 0; i < INT8_PART; i++) row[i] = blocks_at(j, t, k + i);
-        if (p->kernels->round_blocks(p->b.type, b->strips, part, row)) return;
+    if (t->width == WIDTH && k + INT8_QUARTER <= p->K) {
+        const uint8_t *row[INT8_QUARTER];
+        for (int64_t i = 0; i < INT8_QUARTER; i++) row[i] = blocks_at(j, t, k + i);
+        if (p->kernels->round_blocks(p->b.type, b->strips, quarter, row)) return;
     }
-    for (int64_t i = 0; i < INT8_PART; i++) {
+    for (int64_t i = 0; i < INT8_QUARTER; i++) {
         if (k + i < p->K)
             row_form_read(j->c->k, &p->b, j->a->in[1], k + i, t->column, b->wide[i], (size_t)t->width);
         else
             memset(b->wide[i], 0, sizeof b->wide[i]);
     }
     for (int64_t i = 0; i < t->width / PAIR; i++)
-        p->kernels->round_columns(b->strips + 2 * i, part, b->wide[0] + i * PAIR, WIDTH);
+        p->kernels->round_columns(b->strips + 2 * i, quarter, b->wide[0] + i * PAIR, WIDTH);
 }
 
 /* What will be widened after this step, shared among its pairs. */
@@ -130,13 +130,17 @@ static kiln_status tile(void *arg, size_t index, unsigned slot, error *e)
     (void)e;
     if (p->kernels->begin) p->kernels->begin(p->form);
     for (int64_t k = t.first; k < t.last; k += STEP) {
-        size_t parts = (size_t)(min64(STEP, t.last - k) + INT8_PART - 1) / INT8_PART;
-        for (size_t i = 0; i < parts; i++) round_part(j, &t, k + (int64_t)i * INT8_PART, i, b);
+        size_t quarters = (size_t)(min64(STEP, t.last - k) + INT8_QUARTER - 1) / INT8_QUARTER;
+        for (size_t i = 0; i < quarters; i++) round_quarter(j, &t, k + (int64_t)i * INT8_QUARTER, i, b);
+        const int8_operand a = {.parts = parts_at(j, t.row, k),
+                                .stride = (size_t)p->parts,
+                                .m = (size_t)t.rows,
+                                .together = p->kernels->rows,
+                                .quarters = quarters};
         for (int64_t i = 0; i < t.width / PAIR; i++) {
             int8_ahead next;
             look_ahead(j, &t, k, i, &next);
-            p->kernels->multiply(p->form, b->strips + 2 * i, parts_at(j, t.row, k), (size_t)p->parts, (size_t)t.rows,
-                                 parts, t.sums + i * PAIR, WIDTH, k > t.first, &next);
+            p->kernels->multiply(p->form, b->strips + 2 * i, &a, t.sums + i * PAIR, WIDTH, k > t.first, &next);
         }
     }
     if (p->kernels->end) p->kernels->end();
