@@ -1,7 +1,7 @@
 /* int8_product.c - see int8_product.h. Rows of the operand are rounded once, by all threads; a task is some columns of
- * the result and a band of its rows. It unpacks 32 outputs by up to 512 inputs of its weight, which stay in the nearest
- * cache while all rows of the band are multiplied by them, goes through the outputs before it goes deeper, and finishes
- * the rows when the depth is through.
+ * the result and a band of its rows. It unpacks 32 outputs by up to 768 inputs of its weight, which stay in the nearest
+ * cache while all rows of the band are multiplied by them, goes through the outputs before it goes deeper (a group,
+ * which has few rows, the other way round), and finishes the rows when all is through.
  */
 #include "backend/cpu/int8_product.h"
 
@@ -15,7 +15,7 @@
 
 #include <string.h>
 
-enum { PAIR = 2 * INT8_STRIP, WIDTH = 64, BAND = 256, GROUP_WIDTH = 256, GROUP_BAND = 96, CHUNK = 1024 };
+enum { PAIR = 2 * INT8_STRIP, WIDTH = 64, BAND = 256, GROUP_WIDTH = 256, GROUP_BAND = 96, CHUNK = 1024, DEEP = 512 };
 
 typedef struct {
     const int8_kernels *kernels;
@@ -24,8 +24,8 @@ typedef struct {
     int64_t groups, I, J, K; /* weights; rows, columns, depth of the result */
     int64_t width, band;     /* of a task: columns, rows */
     int64_t deep;            /* inputs that are unpacked at once */
-    int depth_first;
-    int64_t parts; /* of a row */
+    int depth_first;         /* or through the columns first */
+    int64_t parts;           /* of a row */
     int64_t column_tiles, bands;
     size_t parts_bytes, c_bytes, slot_bytes;
 } int8_plan;
@@ -154,20 +154,27 @@ static void pair_rows(const call *j, const task *t, int64_t column, int64_t k, c
     }
 }
 
+/* To a task's next piece; 0: that was the last. */
+static int advance(const int8_plan *p, const task *t, int64_t *column, int64_t *k)
+{
+    if (p->depth_first) { /* what 32 columns sum up to stays in the nearest cache */
+        *k += p->deep;
+        if (*k < p->K) return 1;
+        *k = 0, *column += PAIR;
+        return *column < t->n;
+    }
+    *column += PAIR; /* a piece of the rows serves all columns */
+    if (*column < t->n) return 1;
+    *column = 0, *k += p->deep;
+    return *k < p->K;
+}
+
 /* Rows and bytes of what follows the piece at (column, k), in this task or its neighbour. */
 static void look_ahead(const call *j, const task *t, int64_t column, int64_t k, int8_ahead *next)
 {
     const int8_plan *p = j->c->plan;
     task after = *t;
-    if (p->depth_first) {
-        k += p->deep;
-        if (k >= p->K) k = 0, column += PAIR;
-        if (column >= t->n) column = 0, after.first += t->width;
-    } else {
-        column += PAIR;
-        if (column >= t->n) column = 0, k += p->deep;
-        if (k >= p->K) k = 0, after.first += t->width;
-    }
+    if (!advance(p, t, &column, &k)) column = k = 0, after.first += t->width;
     next->bytes = 0;
     if (after.first + after.width > p->J) return;
     next->bytes = (size_t)min64(p->deep, p->K - k) / p->b.block * p->b.block_bytes;
@@ -231,16 +238,11 @@ static void run_task(const call *j, const task *t, unsigned slot)
     const int8_operand a = rows_of_task(j, t);
     int8_ahead ahead[2];
     pair_rows(j, t, 0, 0, ahead[0].row);
-    for (int64_t k = 0, i = 0, n = 0; k < p->K && i < t->n; n++) {
+    int64_t i = 0, k = 0, n = 0;
+    do {
         multiply_pair(j, t, i, k, ahead + n % 2, ahead + (n + 1) % 2, a, strips, c, ldc);
-        if (p->depth_first) {
-            k += p->deep;
-            if (k >= p->K) k = 0, i += PAIR;
-        } else { /* a piece of the rows serves all columns */
-            i += PAIR;
-            if (i >= t->n) i = 0, k += p->deep;
-        }
-    }
+        n++;
+    } while (advance(p, t, &i, &k));
     if (p->kernels->end) p->kernels->end();
     for (int64_t r = 0; r < t->rows; r++) finish(j, t, c + r * ldc, t->row + r);
 }
@@ -304,9 +306,10 @@ static void cut(int8_plan *p, const op_desc *op)
     int grouped = op->kind == OP_GROUPED_LINEAR; /* whose groups have few rows each */
     p->width = min64(grouped ? GROUP_WIDTH : op->epilogue.geglu ? WIDTH / 2 : WIDTH, p->J);
     p->column_tiles = (p->J + p->width - 1) / p->width;
-    /* 256: what is unpacked and a group's rows fit the nearest cache together. Blocks of 32 are better unpacked by
-     * more. */
-    p->deep = grouped && p->b.block == 256 ? 256 : grouped && p->K <= INT8_DEEP ? INT8_DEEP : 512;
+    /* What is unpacked and a group's rows should fit the nearest cache together: 256 of blocks of 256. Blocks of 32 are
+     * better unpacked by more, all of them where that is possible. */
+    p->deep = !grouped || p->K > INT8_DEEP ? DEEP : INT8_DEEP;
+    if (grouped && p->b.block == 256) p->deep = INT8_PART;
     p->depth_first = grouped;
     int64_t bands = (p->I + BAND - 1) / BAND;
     if (grouped)
