@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <time.h>
 #include <unistd.h>
 
 #define SAME_REQUEST_MS 200
@@ -76,6 +77,9 @@ void interrupt_watch(void)
 
 void interrupt_unwatch(void)
 {
+    /* What is still the same request would do what it did before, and end the process by the signal. */
+    for (int64_t first = atomic_load(&asked); first && milliseconds() - first <= SAME_REQUEST_MS;)
+        nanosleep(&(struct timespec){.tv_nsec = 10 * 1000 * 1000}, NULL);
     for (size_t i = 0; i < N_ASKS; i++)
         if (watching[i]) watching[i] = sigaction(asks[i], &before[i], NULL) != 0;
 }

@@ -179,6 +179,17 @@ for signal in INT TERM HUP; do
     [ "$got" = 130 ] && grep -q '^kiln: interrupted; ' "$work/log" && ok "${signal}_stops_a_node_that_listens" ||
         bad "${signal}_stops_a_node_that_listens" "status $got: $(cat "$work/log")"
 done
+# What comes while the process ends is the same request, too.
+late=130
+for _ in 1 2 3; do
+    begin listen
+    kill -TERM $pid
+    until grep -q '^kiln: interrupted; ' "$work/log" || ! kill -0 $pid 2>/dev/null; do :; done
+    kill -TERM $pid 2>/dev/null
+    ended 20
+    [ "$got" = 130 ] || late=$got
+done
+[ $late = 130 ] && ok a_signal_while_it_ends_asks_for_nothing_more || bad a_signal_while_it_ends_asks_for_nothing_more "status $late: $(cat "$work/log")"
 # timeout(1) signals the process and then its group: one request, not two.
 front=(timeout --preserve-status -s TERM 3)
 begin listen

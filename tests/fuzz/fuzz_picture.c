@@ -1,7 +1,10 @@
 /* fuzz_picture.c - any bytes as a picture file: PNG, JPEG, WebP or AVIF. It is read whole, within the limits, or
- * refused with a sentence that names the file; and the texts of its EXIF block are UTF-8. libFuzzer; `make fuzz`. */
+ * refused with a sentence that names the file; and the texts of its EXIF block are UTF-8. Some hundred bytes of WebP
+ * may ask for a picture of the largest size, whose pixels are made room for before they are decoded. libFuzzer; `make
+ * fuzz`. */
 /* with: plugins/image */
 /* longest input: 16384 */
+/* memory limit: 2048 MB */
 #include "../../plugins/image/picture_io.h"
 
 #include "base/memory_alloc.h"
