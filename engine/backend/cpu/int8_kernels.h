@@ -4,13 +4,13 @@
  * For an output o, a row r, a part b and a weight that has a scale for each 32, 64 or 256 inputs g of it:
  *     sum[r][o] += a_scale[r][b] (the sum over g of scale[b][g][o] (the sum over g of a q))
  * Types of blocks of 32 without minima keep their codes and scales. Others, d q + m of 16 or 32 inputs each, are
- * rounded to one scale a part (int8_affine below): arithmetic on scales and minima is what costs beside byte products.
+ * rounded to one scale a part (INT8_OFFSET below): arithmetic on scales and minima is what costs beside byte products.
  * Where rows are few, unpacking costs more than that, and Q4_K and Q5_K keep their codes, too: their minima are
- * multiplied by the sums of 32 a, as integers, and what the part sums to has least[b][o] of that taken off before
- * a_scale. A code is stored from 0 up, q = u - zero, where processors multiply unsigned by signed bytes: sums begin at
- * -zero times the sum of a. Integer sums are exact; the rest is f32, in the order above, each line one fused
- * multiplication and addition: so every implementation makes the same bits. Rows of int8 that have a scale of their own
- * alone are summed without it: who asked for the sums multiplies them by it.
+ * multiplied by the sums of 32 a, as integers, and least[b][o], which is -dmin, times that is added to what the part
+ * sums to, before a_scale. A code is stored from 0 up, q = u - zero, where processors multiply unsigned by signed
+ * bytes: sums begin at -zero times the sum of a. Integer sums are exact; the rest is f32, in the order above, each line
+ * one fused multiplication and addition: so every implementation makes the same bits. Rows of int8 that have a scale of
+ * their own alone are summed without it: who asked for the sums multiplies them by it.
  */
 #ifndef KILN_BACKEND_CPU_INT8_KERNELS_H
 #define KILN_BACKEND_CPU_INT8_KERNELS_H

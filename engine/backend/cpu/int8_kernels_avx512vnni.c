@@ -52,12 +52,8 @@ INLINE void scale_sums(const int rows, __m512 part[INT8_ROWS][2], __m512i acc[IN
 INLINE __m512 add_minima(const int8_strip *w, size_t p, const int8_part *a, int r, __m512 part)
 {
     __m512i sum = _mm512_setzero_si512();
-    UNROLL for (int i = 0; i < INT8_PIECES / 2; i++)
-    {
-        /* not dpwssd, which has to share the units of byte products on Zen 4 */
-        __m512i two = _mm512_madd_epi16(_mm512_load_si512(w->minimum[p][i]), four(a->sum[i][r]));
-        sum = _mm512_add_epi32(sum, two);
-    }
+    UNROLL for (int i = 0; i < INT8_PIECES / 2; i++) sum =
+        _mm512_dpwssd_epi32(sum, _mm512_load_si512(w->minimum[p][i]), four(a->sum[i][r]));
     return _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), _mm512_load_ps(w->least[p]), part);
 }
 
