@@ -9,6 +9,7 @@
 #include "cli/run_watch.h"
 #include "plugin/loader.h"
 #include "plugin/supervised.h"
+#include "run/interrupt.h"
 #include "run/picture_file.h"
 #include "run/sandbox_paths.h"
 #include "run/supervisor.h"
@@ -362,6 +363,7 @@ static int read_options(arguments *a, kiln_run_options *s)
 
 static int run_workflow(kiln_workflow *w, const kiln_run_options *how, int by_options, const char *again)
 {
+    interrupt_keep();
     if (kiln_workflow_is_sweep(w)) return run_sweep(w, how, by_options, again);
     size_t faults = kiln_workflow_fault_count(w);
     if (faults) {

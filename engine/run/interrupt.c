@@ -36,26 +36,26 @@ static int is_own(const siginfo_t *info)
 static void on_signal(int signal, siginfo_t *info, void *context)
 {
     static const char clears[] = "\r\033[K", says[] = "kiln: stopping within the step; once more ends it at once\n";
-    int kept = errno;
+    int before_it = errno;
     int64_t now = milliseconds(), first = 0;
     (void)signal, (void)context;
     if (is_own(info)) {
         static const char ignored[] = "kiln: a plugin has sent the process a signal that asks it to stop; it goes on\n";
-        if (write(STDERR_FILENO, ignored, sizeof ignored - 1) < 0) errno = kept;
-        errno = kept;
+        if (write(STDERR_FILENO, ignored, sizeof ignored - 1) < 0) errno = before_it;
+        errno = before_it;
         return;
     }
     if (supervision) atomic_fetch_add(&supervision->asked, 1);
     if (atomic_compare_exchange_strong(&asked, &first, now)) {
         atomic_store(&interrupted, 1);
-        if (moves && write(STDERR_FILENO, clears, sizeof clears - 1) < 0) errno = kept;
-        if (on_terminal && write(STDERR_FILENO, says, sizeof says - 1) < 0) errno = kept;
+        if (moves && write(STDERR_FILENO, clears, sizeof clears - 1) < 0) errno = before_it;
+        if (on_terminal && write(STDERR_FILENO, says, sizeof says - 1) < 0) errno = before_it;
     } else if (now - first > SAME_REQUEST_MS) {
         unfinished_remove();
         if (supervision) atomic_store(&supervision->ended_at_once, 1);
         _exit(INTERRUPTED_STATUS);
     }
-    errno = kept;
+    errno = before_it;
 }
 
 static const int asks[] = {SIGINT, SIGTERM, SIGHUP};
@@ -75,8 +75,13 @@ void interrupt_watch(void)
     }
 }
 
+static int kept;
+
+void interrupt_keep(void) { kept = 1; }
+
 void interrupt_unwatch(void)
 {
+    if (kept) return;
     /* What is still the same request would do what it did before, and end the process by the signal. */
     for (int64_t first = atomic_load(&asked); first && milliseconds() - first <= SAME_REQUEST_MS;)
         nanosleep(&(struct timespec){.tv_nsec = 10 * 1000 * 1000}, NULL);

@@ -769,6 +769,25 @@ static int prepare(supervisor *s, sigset_t *waited)
     return sigprocmask(SIG_BLOCK, waited, &s->before) == 0 || (supervised_end(), 0);
 }
 
+static volatile sig_atomic_t late_status;
+
+static void on_late_signal(int number)
+{
+    (void)number;
+    _exit(late_status);
+}
+
+/* Who asked for the end has it: what comes once more ends the process with the status that it has, and not by the
+ * signal. What has come already is dropped. */
+static void keep_status(int status)
+{
+    static const int number[] = {SIGINT, SIGTERM, SIGHUP};
+    late_status = status;
+    fflush(NULL);
+    for (size_t i = 0; i < sizeof number / sizeof number[0]; i++)
+        if (signal(number[i], SIG_IGN) != SIG_IGN) signal(number[i], on_late_signal);
+}
+
 int supervisor_begin(const supervisor_setting *setting, int *status)
 {
     static supervisor s; /* one a process, and zeros: it is large, and little of it is touched */
@@ -796,6 +815,7 @@ int supervisor_begin(const supervisor_setting *setting, int *status)
         again = after_child(&s, ended, status);
     } while (again);
     supervisor_store_remove();
+    if (s.asked) keep_status(*status);
     sigprocmask(SIG_SETMASK, &s.before, NULL);
     supervised_end();
     return 0;

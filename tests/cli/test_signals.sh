@@ -185,7 +185,7 @@ for _ in 1 2 3; do
     begin listen
     kill -TERM $pid
     until grep -q '^kiln: interrupted; ' "$work/log" || ! kill -0 $pid 2>/dev/null; do :; done
-    kill -TERM $pid 2>/dev/null
+    while kill -TERM $pid 2>/dev/null; do [ -e "/proc/$pid/exe" ] || break; done
     ended 20
     [ "$got" = 130 ] || late=$got
 done
