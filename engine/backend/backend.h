@@ -109,8 +109,9 @@ struct kernel {
      * with equal texts share one packed copy. packed_bytes 0: used as it is stored, in in[i].dtype. */
     size_t packed_bytes[OP_MAX_IN];
     char pack_form[OP_MAX_IN][96];
-    /* Per operand: the type from which packing is a plain copy of the tensor's bytes (they are packed_bytes then), so
-     * that they may be read from the file straight to where the packed ones go; 0: none. */
+    /* Per operand: the type whose stored bytes pack() takes as they are (they are packed_bytes then); 0: none. On
+     * devices that are not the host packing is a plain copy of them, so that they may be read from the file straight to
+     * where the packed ones go. */
     uint32_t pack_copies[OP_MAX_IN];
     uint8_t pack_rows_as[OP_MAX_IN]; /* 1: packed is what in[i].rows says; pack() is not called */
     /* Fills dst, packed_bytes of HOST memory, which is then copied to the device as it is.

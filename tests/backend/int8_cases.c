@@ -12,13 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of type 0: rows of int8. few: the form for products of few rows, where a type has one of its own. */
+/* Of type 0: rows of int8. few: as products of few rows have it, interleaved where kernels and type do so. */
 static const struct {
     uint32_t type;
     int few;
-} types[] = {{KILN_Q8_0, 0},   {KILN_Q4_0, 0},   {KILN_Q4_1, 0}, {KILN_Q5_0, 0}, {KILN_Q5_1, 0},
-             {KILN_Q4_K, 0},   {KILN_Q4_K, 1},   {KILN_Q5_K, 0}, {KILN_Q5_K, 1}, {KILN_Q6_K, 0},
-             {KILN_IQ4_NL, 0}, {KILN_IQ4_XS, 0}, {0, 0}};
+} types[] = {{KILN_Q8_0, 0}, {KILN_Q8_0, 1}, {KILN_Q4_0, 0},   {KILN_Q4_1, 0},   {KILN_Q5_0, 0},
+             {KILN_Q5_0, 1}, {KILN_Q5_1, 0}, {KILN_Q4_K, 0},   {KILN_Q4_K, 1},   {KILN_Q5_K, 0},
+             {KILN_Q5_K, 1}, {KILN_Q6_K, 0}, {KILN_IQ4_NL, 0}, {KILN_IQ4_XS, 0}, {0, 0}};
 enum { TYPES = sizeof types / sizeof types[0], OUTPUTS = 2 * INT8_STRIP, DEPTH = 2 * INT8_DEEP, ROWS = 53 };
 /* Of both kinds of kernels: rows that are left over, a tile, two of them, and what is left over then. */
 static const size_t some_rows[] = {1, 2, 3, 4, 5, 6, 7, 12, 13, 15, 16, 17, 31, 32, 33, 48, ROWS};
@@ -38,7 +38,7 @@ static float normal(void)
 static const char *name_of(uint32_t type) { return type ? dtype_name(type) : "rows of int8"; }
 
 typedef struct {
-    const int8_form *form;
+    const int8_form *form, *interleaved; /* interleaved NULL: never */
     size_t row;
     uint8_t *blocks;
     float *numbers; /* [OUTPUTS][DEPTH] */
@@ -60,7 +60,8 @@ static weights weights_new(size_t t)
 {
     const uint32_t type = types[t].type;
     if (!type) return rows_of_codes();
-    weights w = {.form = int8_form_of(type, types[t].few)};
+    weights w = {.form = int8_form_of(type, types[t].few),
+                 .interleaved = types[t].few ? int8_form_interleaved(type) : NULL};
     w.row = DEPTH / dtype_block(type) * dtype_block_bytes(type);
     w.blocks = mem_alloc(OUTPUTS * w.row), w.numbers = mem_alloc(OUTPUTS * DEPTH * sizeof(float));
     for (size_t i = 0; i < OUTPUTS * DEPTH; i++) w.numbers[i] = normal();
@@ -79,39 +80,67 @@ static void *rows_new(const int8_kernels *k)
     return memset(mem_aligned(64, bytes), 0, bytes);
 }
 
+static size_t whole_quarters(size_t n) { return (n + INT8_QUARTER - 1) / INT8_QUARTER * INT8_QUARTER; }
+
 /* The first `depth` numbers of each row, and what fills up the last quarter. */
 static void round_rows(const int8_kernels *k, const int8_form *f, void *to, size_t rows, size_t together, size_t depth,
                        const float *x)
 {
     float row[DEPTH];
     for (size_t r = 0; r < rows; r++) {
-        size_t n = (depth + INT8_QUARTER - 1) / INT8_QUARTER * INT8_QUARTER;
+        size_t n = whole_quarters(depth);
         memset(row, 0, sizeof row);
         memcpy(row, x + r * DEPTH, depth * sizeof *row);
         k->round_row(f, int8_parts_at(k, to, r / together * PARTS), r % together, row, n);
     }
 }
 
+/* The first `depth` inputs, OUTPUTS / INT8_STRIP strips one behind the other. */
+static uint8_t *interleave(const int8_kernels *k, const weights *w, size_t depth)
+{
+    const size_t strip = depth / w->form->block * w->form->bytes * INT8_STRIP;
+    uint8_t *to = mem_alloc(2 * strip + 64);
+    memset(to + 2 * strip, 0x5a, 64);
+    for (size_t s = 0; s < 2; s++) {
+        const uint8_t *row[INT8_STRIP];
+        for (size_t i = 0; i < INT8_STRIP; i++) row[i] = w->blocks + (s * INT8_STRIP + i) * w->row;
+        k->interleave(w->interleaved, to + s * strip, row, depth);
+    }
+    for (size_t i = 0; i < 64; i++) CHECK_EQ(to[2 * strip + i], 0x5a); /* as many bytes as the rows have */
+    return to;
+}
+
+/* Where unpack() finds 16 rows' inputs from `from` on. */
+static void rows_at(const weights *w, const uint8_t *interleaved, size_t strip, size_t from, size_t depth,
+                    const uint8_t *row[INT8_STRIP])
+{
+    const size_t before = from / w->form->block * w->form->bytes, all = depth / w->form->block * w->form->bytes;
+    for (size_t i = 0; i < INT8_STRIP; i++)
+        row[i] = interleaved ? interleaved + (strip * all + before) * INT8_STRIP
+                             : w->blocks + (strip * INT8_STRIP + i) * w->row + before;
+}
+
 /* c[rows][OUTPUTS], `together` of them side by side, piece after piece of the depth; the last piece is shorter. */
 static void multiply(const int8_kernels *k, const weights *w, void *a, size_t rows, size_t together, size_t depth,
                      float *c)
 {
-    if (k->begin) k->begin(w->form);
+    const int8_form *f = k->interleave && w->interleaved ? w->interleaved : w->form;
+    if (f->interleaved) depth = whole_quarters(depth);
+    uint8_t *interleaved = f->interleaved ? interleave(k, w, depth) : NULL;
+    if (k->begin) k->begin(f);
     int8_strip *strip = mem_aligned(64, 2 * sizeof *strip);
     for (size_t from = 0; from < depth; from += INT8_DEEP) {
         size_t n = depth - from < INT8_DEEP ? depth - from : INT8_DEEP, parts = from / INT8_PART;
         for (size_t s = 0; s < 2; s++) {
             const uint8_t *row[INT8_STRIP];
-            for (size_t i = 0; i < INT8_STRIP; i++)
-                row[i] = w->blocks + (s * INT8_STRIP + i) * w->row + from / w->form->block * w->form->bytes;
-            k->unpack(w->form, strip + s, row, n);
+            rows_at(w, interleaved, s, from, depth, row);
+            k->unpack(f, strip + s, row, n);
         }
-        int8_operand operand = {int8_parts_at(k, a, parts), PARTS, rows, together,
-                                (n + INT8_QUARTER - 1) / INT8_QUARTER};
-        k->multiply(w->form, strip, &operand, c, OUTPUTS, from > 0, &(int8_ahead){.bytes = 0});
+        int8_operand operand = {int8_parts_at(k, a, parts), PARTS, rows, together, whole_quarters(n) / INT8_QUARTER};
+        k->multiply(f, strip, &operand, c, OUTPUTS, from > 0, &(int8_ahead){.bytes = 0});
     }
     if (k->end) k->end();
-    mem_free(strip);
+    mem_free(strip), mem_free(interleaved);
 }
 
 static double error_of(const weights *w, const float *x, const float *c, size_t rows)

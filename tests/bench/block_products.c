@@ -121,14 +121,17 @@ static int measure(const product *p, pool *threads, int turns)
     error e = {0};
     if (backend_cpu.prepare(&op, &k, &e) != KILN_OK) return fprintf(stderr, "%s: %s\n", p->name, e.message);
     size_t bytes = k->packed_bytes[1];
-    uint8_t *blocks = mem_pages(bytes);
+    uint8_t *blocks = mem_pages(bytes), *packed = mem_pages(bytes);
     uint16_t *x = mem_aligned(64, (size_t)(p->rows * p->in) * 2);
     void *out = mem_aligned(64, (size_t)(p->rows * p->out) * 2), *scratch = mem_aligned(64, k->scratch_bytes + 64);
     int32_t *offset = mem_calloc((size_t)(p->groups > 0 ? p->groups : 0) + 1, sizeof *offset);
     fill(p, blocks, bytes);
+    if (k->pack(k, 1, blocks, p->type, packed, threads, &e) != KILN_OK)
+        return fprintf(stderr, "%s: %s\n", p->name, e.message);
+    mem_pages_free(blocks);
     if (p->groups > 0) route(p, offset);
     for (int64_t i = 0; i < p->rows * p->in; i++) x[i] = (uint16_t)(0x3f00 + number() % 256 + (number() & 1) * 0x8000u);
-    kernel_args a = {.in = {x, blocks, NULL, offset}, .out = out, .scratch = scratch, .pool = threads};
+    kernel_args a = {.in = {x, packed, NULL, offset}, .out = out, .scratch = scratch, .pool = threads};
     double wall[MOST_TURNS], busy[MOST_TURNS];
     kiln_status status = k->run(k, &a, &e);
     for (int i = 0; i < turns && status == KILN_OK; i++) {
@@ -142,7 +145,7 @@ static int measure(const product *p, pool *threads, int turns)
            (double)bytes / busy[turns / 2] * 1e-9);
     fflush(stdout);
     k->free(k);
-    mem_pages_free(blocks), mem_free(x), mem_free(out), mem_free(scratch), mem_free(offset);
+    mem_pages_free(packed), mem_free(x), mem_free(out), mem_free(scratch), mem_free(offset);
     return status != KILN_OK;
 }
 

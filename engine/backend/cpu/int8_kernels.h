@@ -42,12 +42,14 @@ typedef struct {
     size_t scales;       /* of a part: 0, 1, INT8_QUARTERS or INT8_PIECES */
     int minima;          /* with those; then scales is INT8_PIECES */
     size_t block, bytes; /* inputs and bytes of a block */
+    int interleaved;     /* 1: 16 rows at a time are as interleave() leaves them */
 } int8_form;
 
 /* few: for products of few rows each. NULL: not such a type */
 const int8_form *int8_form_of(uint32_t type, int few);
-extern const int8_form int8_form_rows;    /* rows of int8, whole pieces */
-extern const int8_form int8_form_rounded; /* what round_columns makes */
+const int8_form *int8_form_interleaved(uint32_t type); /* NULL: no such form */
+extern const int8_form int8_form_rows;                 /* rows of int8, whole pieces */
+extern const int8_form int8_form_rounded;              /* what round_columns makes */
 
 /* A part's weights d q + m, as u = (q multiplier + offset) >> 8 in 16 bits, which is 128 + the weight over the part's
  * scale, rounded. q is 0 to `top`, and `middle` of it stands for m. */
@@ -59,6 +61,7 @@ typedef struct {
     _Alignas(64) float scale[INT8_PARTS][INT8_PIECES][INT8_STRIP];
     _Alignas(64) int16_t minimum[INT8_PARTS][INT8_PIECES / 2][INT8_STRIP][2]; /* of two pieces */
     _Alignas(64) float least[INT8_PARTS][INT8_STRIP];
+    const uint8_t *in_place[INT8_PARTS]; /* of interleaved rows: where codes are that are not unpacked */
 } int8_strip;
 
 /* A part of up to INT8_ROWS rows of the operand, which are multiplied together: side by side, so that one address finds
@@ -101,6 +104,10 @@ typedef struct int8_kernels {
     void (*round_row)(const int8_form *f, void *parts, size_t row, const float *x, size_t n);
     /* n inputs of the rows, whole blocks; what is left of the last quarter becomes 0. */
     void (*unpack)(const int8_form *f, int8_strip *to, const uint8_t *const row[INT8_STRIP], size_t n);
+    /* n inputs of 16 rows, whole quarters, to as many bytes, in the order that products read them in: half of the work
+     * of unpacking is done once, and memory is gone through in a line. unpack() finds them at row[0]. NULL: these
+     * kernels have no interleaved forms. */
+    void (*interleave)(const int8_form *f, uint8_t *to, const uint8_t *const row[INT8_STRIP], size_t n);
     /* INT8_QUARTER inputs of 2 x 16 outputs, x[input][output] and ld numbers apart, to quarter `quarter` of two strips
      * of one scale a quarter: each output's are rounded as a row's part is. */
     void (*round_columns)(int8_strip to[2], size_t quarter, const float *x, size_t ld);

@@ -139,7 +139,7 @@ INLINE void multiply_block(const int scales, const int minima, const int tiles, 
     scale_group(scales, minima, b, &s, 1 - slot, before.p, before.g, before.last);
 }
 
-#define KIND(name, scales, minima)                                                                                     \
+#define KIND(name, scales, minima, codes)                                                                              \
     static void name(const int8_strip *w, const int8_operand *a, float *c, size_t ldc, int accumulate,                 \
                      const int8_ahead *next)                                                                           \
     {                                                                                                                  \

@@ -96,9 +96,11 @@ INLINE void multiply_strip(const int rows, const int scales, const int minima, c
     }
 }
 
-INLINE void multiply_as(const int rows, const int scales, const int minima, const int8_strip *w, const int8_part *a,
-                        size_t stride, size_t quarters, float *c, size_t ldc, int accumulate, const lines *l)
+INLINE void multiply_as(const int rows, const int scales, const int minima, const int codes, const int8_strip *w,
+                        const int8_part *a, size_t stride, size_t quarters, float *c, size_t ldc, int accumulate,
+                        const lines *l)
 {
+    (void)codes;
     for (size_t q = 0; q < quarters; q++) fetch(l, q);
     for (size_t p = 0; p * INT8_QUARTERS < quarters; p++)
         for (size_t i = 0; i < sizeof *a; i += 64) _mm_prefetch((const char *)(a + p + stride) + i, _MM_HINT_T0);

@@ -9,20 +9,25 @@
 
 /* clang-format off: a row a line */
 static const int8_form forms[] = {
-    {KILN_Q8_0, 128, INT8_PIECES, 0, 32, 34},
-    {KILN_Q4_0, 8, INT8_PIECES, 0, 32, 18},
-    {KILN_Q4_1, 128, 1, 0, 32, 20},
-    {KILN_Q5_0, 16, INT8_PIECES, 0, 32, 22},
-    {KILN_Q5_1, 128, 1, 0, 32, 24},
-    {KILN_Q4_K, 128, 1, 0, 256, 144},
-    {KILN_Q5_K, 128, 1, 0, 256, 176},
-    {KILN_Q6_K, 128, 1, 0, 256, 210},
-    {KILN_IQ4_NL, 128, INT8_PIECES, 0, 32, 18},
-    {KILN_IQ4_XS, 128, INT8_PIECES, 0, 256, 136},
+    {KILN_Q8_0, 128, INT8_PIECES, 0, 32, 34, 0},
+    {KILN_Q4_0, 8, INT8_PIECES, 0, 32, 18, 0},
+    {KILN_Q4_1, 128, 1, 0, 32, 20, 0},
+    {KILN_Q5_0, 16, INT8_PIECES, 0, 32, 22, 0},
+    {KILN_Q5_1, 128, 1, 0, 32, 24, 0},
+    {KILN_Q4_K, 128, 1, 0, 256, 144, 0},
+    {KILN_Q5_K, 128, 1, 0, 256, 176, 0},
+    {KILN_Q6_K, 128, 1, 0, 256, 210, 0},
+    {KILN_IQ4_NL, 128, INT8_PIECES, 0, 32, 18, 0},
+    {KILN_IQ4_XS, 128, INT8_PIECES, 0, 256, 136, 0},
 };
 static const int8_form few_rows[] = {
-    {KILN_Q4_K, 0, INT8_PIECES, 1, 256, 144},
-    {KILN_Q5_K, 0, INT8_PIECES, 1, 256, 176},
+    {KILN_Q4_K, 0, INT8_PIECES, 1, 256, 144, 0},
+    {KILN_Q5_K, 0, INT8_PIECES, 1, 256, 176, 0},
+};
+static const int8_form interleaved[] = {
+    {KILN_Q4_K, 0, INT8_PIECES, 1, 256, 144, 1},
+    {KILN_Q5_0, 16, INT8_PIECES, 0, 32, 22, 1},
+    {KILN_Q8_0, 128, INT8_PIECES, 0, 32, 34, 1},
 };
 /* clang-format on */
 const int8_form int8_form_rows = {.zero = 128, .scales = 0, .block = 1, .bytes = 1};
@@ -39,6 +44,11 @@ const int8_form *int8_form_of(uint32_t type, int few)
 {
     const int8_form *own = few ? form_among(few_rows, sizeof few_rows / sizeof *few_rows, type) : NULL;
     return own ? own : form_among(forms, sizeof forms / sizeof *forms, type);
+}
+
+const int8_form *int8_form_interleaved(uint32_t type)
+{
+    return form_among(interleaved, sizeof interleaved / sizeof *interleaved, type);
 }
 
 /* sum: of each piece. n: whole pieces */

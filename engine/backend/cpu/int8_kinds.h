@@ -1,18 +1,28 @@
-/* int8_kinds.h - multiply() of int8_kernels.h, by the form of the weight: of KIND(name, scales, minima), which the file
- * that includes this defines before it, one function for each.
+/* int8_kinds.h - multiply() of int8_kernels.h, by the form of the weight: of KIND(name, scales, minima, codes), which
+ * the file that includes this defines before it, one function for each. codes: where they are (int8_strips.h).
  */
-KIND(multiply_codes, 0, 0)
-KIND(multiply_parts, 1, 0)
-KIND(multiply_quarters, INT8_QUARTERS, 0)
-KIND(multiply_pieces, INT8_PIECES, 0)
-KIND(multiply_minima, INT8_PIECES, 1)
+KIND(multiply_codes, 0, 0, UNPACKED)
+KIND(multiply_parts, 1, 0, UNPACKED)
+KIND(multiply_quarters, INT8_QUARTERS, 0, UNPACKED)
+KIND(multiply_pieces, INT8_PIECES, 0, UNPACKED)
+KIND(multiply_minima, INT8_PIECES, 1, UNPACKED)
+#ifdef INT8_INTERLEAVES
+KIND(multiply_bytes, INT8_PIECES, 0, BYTES)
+KIND(multiply_nibbles, INT8_PIECES, 1, NIBBLES)
+#endif
 
 static void multiply(const int8_form *f, const int8_strip *w, const int8_operand *a, float *c, size_t ldc,
                      int accumulate, const int8_ahead *next)
 {
-    (f->minima                    ? multiply_minima
-     : f->scales == INT8_PIECES   ? multiply_pieces
-     : f->scales == INT8_QUARTERS ? multiply_quarters
-     : f->scales                  ? multiply_parts
-                                  : multiply_codes)(w, a, c, ldc, accumulate, next);
+    (
+#ifdef INT8_INTERLEAVES
+        f->interleaved && f->minima              ? multiply_nibbles
+        : f->interleaved && f->type == KILN_Q8_0 ? multiply_bytes
+        :
+#endif
+        f->minima                    ? multiply_minima
+        : f->scales == INT8_PIECES   ? multiply_pieces
+        : f->scales == INT8_QUARTERS ? multiply_quarters
+        : f->scales                  ? multiply_parts
+                                     : multiply_codes)(w, a, c, ldc, accumulate, next);
 }

@@ -11,8 +11,10 @@
 #include "backend/cpu/row_forms.h"
 
 #include "base/memory_alloc.h"
+#include "tensor/dtype.h"
 #include "weights/packed_rows.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { PAIR = 2 * INT8_STRIP, WIDTH = 64, BAND = 256, GROUP_WIDTH = 256, GROUP_BAND = 96, CHUNK = 1024, DEEP = 512 };
@@ -138,11 +140,28 @@ static int64_t row_of_column(const int8_plan *p, const task *t, int64_t column)
     return t->base + t->first + (column < t->width ? column : p->J + column - t->width);
 }
 
+/* A piece of 16 interleaved rows, in 16 equal lengths. */
+static void interleaved_pair(const call *j, const task *t, int64_t column, int64_t k, const uint8_t *row[PAIR])
+{
+    const int8_plan *p = j->c->plan;
+    const size_t bytes = (size_t)min64(p->deep, p->K - k) / p->b.block * p->b.block_bytes,
+                 before = (size_t)k / p->b.block * p->b.block_bytes * INT8_STRIP;
+    for (int64_t s = 0; s < PAIR; s += INT8_STRIP) {
+        int64_t first = t->base + t->first + min64(column + s, t->n - INT8_STRIP);
+        const uint8_t *at = (const uint8_t *)j->a->in[1] + (size_t)first * p->b.row_bytes + before;
+        for (int64_t i = 0; i < INT8_STRIP; i++, at += bytes) row[s + i] = at;
+    }
+}
+
 /* Rows of w that 32 columns are, from input k on. */
 static void pair_rows(const call *j, const task *t, int64_t column, int64_t k, const uint8_t *row[PAIR])
 {
     const int8_plan *p = j->c->plan;
     const uint8_t *w = (const uint8_t *)j->a->in[1] + (size_t)k / p->b.block * p->b.block_bytes;
+    if (p->form->interleaved) {
+        interleaved_pair(j, t, column, k, row);
+        return;
+    }
     for (int64_t s = 0; s < PAIR; s += INT8_STRIP) {
         int64_t first = row_of_column(p, t, column + s);
         const uint8_t *at = w + (size_t)first * p->b.row_bytes;
@@ -298,6 +317,51 @@ static kiln_status run(const cpu_kernel *c, const kernel_args *a, error *e)
     return tiles_run(a->pool, (size_t)(p->column_tiles * p->bands), tile, &j, e);
 }
 
+/* ---- interleaved rows ---- */
+
+typedef struct {
+    const int8_plan *plan;
+    const uint8_t *src;
+    uint8_t *dst;
+} interleaving;
+
+static kiln_status interleave_strip(void *arg, size_t index, unsigned slot, error *e)
+{
+    const interleaving *j = arg;
+    const int8_plan *p = j->plan;
+    const size_t before = index * INT8_STRIP * p->b.row_bytes;
+    const uint8_t *row[INT8_STRIP];
+    (void)slot, (void)e;
+    for (size_t i = 0; i < INT8_STRIP; i++) row[i] = j->src + before + i * p->b.row_bytes;
+    p->kernels->interleave(p->form, j->dst + before, row, (size_t)p->K);
+    return KILN_OK;
+}
+
+static kiln_status pack_interleaved(const kernel *k, uint32_t operand, const void *src, uint32_t src_dtype, void *dst,
+                                    pool *threads, error *e)
+{
+    const cpu_kernel *c = (const cpu_kernel *)k;
+    const int8_plan *p = c->plan;
+    interleaving j = {p, src, dst};
+    if (operand != 1 || src_dtype != p->b.type) return rows_pack(k, operand, src, src_dtype, dst, threads, e);
+    return tiles_run(threads, (size_t)(p->groups * p->J / INT8_STRIP), interleave_strip, &j, e);
+}
+
+/* Experts are read by a few rows each, so that how they lie in memory is what counts. */
+static int is_interleaved(const int8_plan *p, const op_desc *op)
+{
+    return p->kernels->interleave && op->kind == OP_GROUPED_LINEAR && !op->in[1].rows.coding &&
+           int8_form_interleaved(op->in[1].dtype) && p->J % INT8_STRIP == 0 && p->K % INT8_QUARTER == 0;
+}
+
+static void keep_interleaved(cpu_kernel *c)
+{
+    int8_plan *p = c->plan;
+    p->form = int8_form_interleaved(p->b.type);
+    c->base.pack = pack_interleaved;
+    snprintf(c->base.pack_form[1], sizeof c->base.pack_form[1], "interleaved:%s", dtype_name(p->b.type));
+}
+
 /* ---- preparing ---- */
 
 /* By shape alone; some tasks for every thread, and bands that divide into what is multiplied together. */
@@ -309,7 +373,7 @@ static void cut(int8_plan *p, const op_desc *op)
     /* What is unpacked and a group's rows should fit the nearest cache together: 256 of blocks of 256. Blocks of 32 are
      * better unpacked by more, all of them where that is possible. */
     p->deep = !grouped || p->K > INT8_DEEP ? DEEP : INT8_DEEP;
-    if (grouped && p->b.block == 256) p->deep = INT8_PART;
+    if (grouped && p->b.block == 256) p->deep = p->form->interleaved ? DEEP : INT8_PART;
     p->depth_first = grouped;
     int64_t bands = (p->I + BAND - 1) / BAND;
     if (grouped)
@@ -353,6 +417,7 @@ kiln_status int8_product_prepare(cpu_kernel *c, error *e)
     if (!p->I || !p->J || !p->K || !p->groups)
         return error_set(e, KILN_ERR_UNSUPPORTED, "%s: an operand without elements", op_name(op->kind));
     rows_keep(c, 1);
+    if (is_interleaved(p, op)) keep_interleaved(c);
     cut(p, op);
     measure(c);
     return KILN_OK;

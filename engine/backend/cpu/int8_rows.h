@@ -1,11 +1,11 @@
 /* int8_rows.h - the multiply() of kernels whose rows stand side by side (int8_part), made of what the file that
- * includes this has before it: multiply_as(rows, scales, minima, ...), of up to INT8_ROWS rows.
+ * includes this has before it: multiply_as(rows, scales, minima, codes, ...), of up to INT8_ROWS rows.
  */
-#define ROWS_OF(n, scales, minima)                                                                                     \
+#define ROWS_OF(n, scales, minima, codes)                                                                              \
     case n:                                                                                                            \
-        multiply_as(n, scales, minima, w, at, a->stride, a->quarters, c, ldc, accumulate, &l);                         \
+        multiply_as(n, scales, minima, codes, w, at, a->stride, a->quarters, c, ldc, accumulate, &l);                  \
         break;
-#define KIND(name, scales, minima)                                                                                     \
+#define KIND(name, scales, minima, codes)                                                                              \
     static void name(const int8_strip *w, const int8_operand *a, float *c, size_t ldc, int accumulate,                 \
                      const int8_ahead *next)                                                                           \
     {                                                                                                                  \
@@ -16,12 +16,12 @@
             n = least_of(left, a->together), tile++;                                                                   \
             l.first = l.last, l.last = each * tile / tiles * 64;                                                       \
             switch (n) {                                                                                               \
-                ROWS_OF(6, scales, minima)                                                                             \
-                ROWS_OF(5, scales, minima)                                                                             \
-                ROWS_OF(4, scales, minima)                                                                             \
-                ROWS_OF(3, scales, minima)                                                                             \
-                ROWS_OF(2, scales, minima)                                                                             \
-                ROWS_OF(1, scales, minima)                                                                             \
+                ROWS_OF(6, scales, minima, codes)                                                                      \
+                ROWS_OF(5, scales, minima, codes)                                                                      \
+                ROWS_OF(4, scales, minima, codes)                                                                      \
+                ROWS_OF(3, scales, minima, codes)                                                                      \
+                ROWS_OF(2, scales, minima, codes)                                                                      \
+                ROWS_OF(1, scales, minima, codes)                                                                      \
             }                                                                                                          \
             at += a->stride, c += n * ldc;                                                                             \
         }                                                                                                              \

@@ -86,6 +86,9 @@ INLINE float round_part(int8_t codes[INT8_PART], int32_t sum[INT8_PIECES], const
 }
 #endif
 
+/* Where a product finds codes: in a strip, where they were interleaved, or there as nibbles of two pieces. */
+enum { UNPACKED, BYTES, NIBBLES };
+
 INLINE size_t least_of(size_t a, size_t b) { return a < b ? a : b; }
 
 #ifdef INT8_SIGNED
@@ -138,7 +141,8 @@ INLINE void put_from(const int zero, outputs to, size_t part, int word, vi q)
     q = zero == 128 ? W(xor)(q, V(set1_epi8)(-128)) : V(sub_epi8)(q, V(set1_epi8)((char)zero));
 #endif
     (void)zero;
-    put_words(to.strip->codes[part + (size_t)word / INT8_WORDS][word % INT8_WORDS][to.first], q);
+    put_words(
+        to.strip->codes[0][0][0] + (part * INT8_WORDS + (size_t)word) * sizeof to.strip->codes[0][0] + 4 * to.first, q);
 }
 INLINE void put(outputs to, size_t part, int word, vi q) { put_from(128, to, part, word, q); }
 INLINE float *scale_at(outputs to, size_t part, size_t piece) { return to.strip->scale[part][piece] + to.first; }
@@ -299,15 +303,20 @@ typedef struct {
     vi s[2], m[2];
 } k_scales;
 
-INLINE k_scales read_k_scales(const uint8_t *const row[LANES], size_t at)
+INLINE k_scales k_scales_of(const vi h[4])
 {
-    vi h[4];
-    turn(h, row, at);
     k_scales k = {.d = halves_of(h[0]), .least = halves_of(V(srli_epi32)(h[0], 16))};
     k.least = V(sub_ps)(V(set1_ps)(-0.0f), k.least);
     k.s[0] = bits(h[1], 0, 63), k.s[1] = W(or)(bits(h[3], 0, 15), V(slli_epi32)(bits(h[1], 6, 3), 4));
     k.m[0] = bits(h[2], 0, 63), k.m[1] = W(or)(bits(h[3], 4, 15), V(slli_epi32)(bits(h[2], 6, 3), 4));
     return k;
+}
+
+INLINE k_scales read_k_scales(const uint8_t *const row[LANES], size_t at)
+{
+    vi h[4];
+    turn(h, row, at);
+    return k_scales_of(h);
 }
 
 INLINE void scales_k(const uint32_t type, outputs to, size_t part, affine a[INT8_PIECES], const k_scales *k)
@@ -482,8 +491,123 @@ static void unpack_lanes(const int8_form *f, outputs to, const uint8_t *const ro
     }
 }
 
+#ifdef INT8_INTERLEAVES
+/* ---- interleaved rows ---- */
+
+/* Of a part of n inputs: Q4_K's heads, turned (four registers), and its nibbles, a register of word i of pieces 2 p and
+ * 2 p + 1 at 8 p + i. Blocks of 32: half numbers d of 16 rows for each block; Q5_0's blocks then, each with a register
+ * whose bit w of a byte is the fifth bit of that byte of word w, and four of nibbles; Q8_0's words, u. */
+
+INLINE void put_turned(uint8_t *to, const uint8_t *const row[LANES], size_t at, char flip)
+{
+    vi t[4];
+    turn(t, row, at);
+    UNROLL for (int i = 0; i < 4; i++) _mm512_storeu_si512(to + 64 * i, W(xor)(t[i], V(set1_epi8)(flip)));
+}
+
+static void interleave_q4_k(uint8_t *to, const uint8_t *const row[LANES], size_t n)
+{
+    for (size_t p = 0, at = 0; p < n / INT8_PART; p++, at += 144)
+        for (size_t i = 0; i < 9; i++, to += 256) put_turned(to, row, at + 16 * i, 0);
+}
+
+INLINE void put_halves(uint8_t *to, const uint8_t *const row[LANES], size_t at)
+{
+    for (size_t i = 0; i < LANES; i++) memcpy(to + 2 * i, row[i] + at, 2);
+}
+
+static void interleave_q8_0(uint8_t *to, const uint8_t *const row[LANES], size_t n)
+{
+    for (size_t b = 0, here; b < n / 32; b += here) {
+        here = least_of(n / 32 - b, INT8_PIECES);
+        for (size_t i = 0; i < here; i++, to += 32) put_halves(to, row, (b + i) * 34);
+        for (size_t i = 0; i < 2 * here; i++, to += 256) put_turned(to, row, (b + i / 2) * 34 + 2 + 16 * (i % 2), -128);
+    }
+}
+
+static void interleave_q5_0(uint8_t *to, const uint8_t *const row[LANES], size_t n)
+{
+    for (size_t b = 0, here; b < n / 32; b += here) {
+        here = least_of(n / 32 - b, INT8_PIECES);
+        for (size_t i = 0; i < here; i++, to += 32) put_halves(to, row, (b + i) * 22);
+        for (size_t i = 0; i < here; i++, to += 320) {
+            const vi fifth = words(row, (b + i) * 22 + 2);
+            vi all = W(setzero)();
+            UNROLL for (int w = 0; w < 8; w++)
+            {
+                const vi five = fifths(fifth, 4 * w);
+                all =
+                    W(or)(all, w < 4 ? V(srli_epi32)(five, w < 4 ? 4 - w : 0) : V(slli_epi32)(five, w < 4 ? 0 : w - 4));
+            }
+            _mm512_storeu_si512(to, all);
+            put_turned(to + 64, row, (b + i) * 22 + 6, 0);
+        }
+    }
+}
+
+static void interleave(const int8_form *f, uint8_t *to, const uint8_t *const row[INT8_STRIP], size_t n)
+{
+    if (f->type == KILN_Q4_K)
+        interleave_q4_k(to, row, n);
+    else
+        (f->type == KILN_Q8_0 ? interleave_q8_0 : interleave_q5_0)(to, row, n);
+}
+
+/* High nibbles are read as 16 q, and have a sixteenth of the scale: the same numbers. */
+static const uint8_t *read_q4_k(int8_strip *to, size_t part, const uint8_t *from)
+{
+    vi h[4];
+    UNROLL for (int i = 0; i < 4; i++) h[i] = _mm512_loadu_si512(from + 64 * i);
+    const k_scales k = k_scales_of(h);
+    keep_scales_k((outputs){to, 0}, part, &k);
+    UNROLL for (size_t i = 1; i < INT8_PIECES; i += 2)
+    {
+        float *scale = to->scale[part][i];
+        _mm512_store_ps(scale, _mm512_mul_ps(_mm512_load_ps(scale), _mm512_set1_ps(1 / 16.0f)));
+    }
+    to->in_place[part] = from + 256;
+    return from + INT8_STRIP * 144;
+}
+
+INLINE void read_q5_0(int8_strip *to, size_t part, int block, const uint8_t *from)
+{
+    const vi all = _mm512_loadu_si512(from), bit = V(set1_epi8)(16);
+    const outputs o = {to, 0};
+    UNROLL for (int i = 0; i < 4; i++)
+    {
+        const vi q = _mm512_loadu_si512(from + 64 + 64 * i);
+        vi low = V(slli_epi32)(all, 4 - i), high = i ? V(srli_epi32)(all, i) : all;
+        low = _mm512_ternarylogic_epi32(bits(q, 0, 15), low, bit, 0xf8); /* a | b & c */
+        high = _mm512_ternarylogic_epi32(bits(q, 4, 15), high, bit, 0xf8);
+        put_from(16, o, part, 8 * block + i, low), put_from(16, o, part, 8 * block + 4 + i, high);
+    }
+}
+
+static const uint8_t *read_blocks(const int8_form *f, int8_strip *to, size_t part, const uint8_t *from, size_t n)
+{
+    for (size_t i = 0; i < n; i++, from += 32) _mm512_store_ps(to->scale[part][i], widened(from));
+    to->in_place[part] = from;
+    if (f->type == KILN_Q8_0) return from + n * 512;
+    for (size_t i = 0; i < n; i++, from += 320) read_q5_0(to, part, (int)i, from);
+    return from;
+}
+
+static void unpack_interleaved(const int8_form *f, int8_strip *to, const uint8_t *from, size_t n)
+{
+    for (size_t p = 0; p * INT8_PART < n; p++)
+        from = f->type == KILN_Q4_K ? read_q4_k(to, p, from)
+                                    : read_blocks(f, to, p, from, least_of(n / 32 - p * INT8_PIECES, INT8_PIECES));
+}
+#endif
+
 static void unpack(const int8_form *f, int8_strip *to, const uint8_t *const row[INT8_STRIP], size_t n)
 {
+#ifdef INT8_INTERLEAVES
+    if (f->interleaved) {
+        unpack_interleaved(f, to, row[0], n);
+        return;
+    }
+#endif
     for (size_t o = 0; o < INT8_STRIP; o += LANES) unpack_lanes(f, (outputs){to, o}, row + o, n);
 }
 
