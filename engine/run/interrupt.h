@@ -8,8 +8,8 @@
 extern atomic_int interrupted; /* 1 from the first signal or request on */
 void interrupt_watch(void);    /* signals, from here on; before that a signal ends the process as usual */
 void interrupt_unwatch(
-    void); /* what signals did before comes back, a fifth of a second after the first at the earliest */
-void interrupt_keep(void);     /* interrupt_unwatch() does nothing from here on: the process ends after the run */
+    void);                 /* what signals did before comes back, a fifth of a second after the first at the earliest */
+void interrupt_keep(void); /* interrupt_unwatch() does nothing from here on: the process ends after the run */
 void interrupt_request(void); /* as the first signal does. [any], async-signal-safe */
 void interrupt_reset(void);   /* nobody has asked: before a run */
 /* For call_environment.cancelled and the like; arg is not looked at. */
