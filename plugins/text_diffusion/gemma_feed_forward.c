@@ -40,7 +40,7 @@ typedef struct {
     kiln_t token;   /* i32 [pairs]                                */
     kiln_t offsets; /* i32 [experts+1]: where an expert's begin   */
     kiln_t back;    /* i32 [pairs]: where pair token * chosen + k went */
-    kiln_t weight;  /* f32 [tokens,chosen,1]                      */
+    kiln_t weight;  /* f32 [pairs,1]                              */
 } routing;
 
 /* f32 throughout: near a tie a rounding decides. h [T,width] is what came out of attention, not normalised by a layer's
@@ -60,12 +60,13 @@ static routing route(const text_recording *r, const gemma *g, long long layer, k
     kiln_t sum = td_ops->reduce(r->p, weight, KILN_REDUCE_SUM, 2, 1);
     kiln_t scale = td_weight(r, 1, &g->experts, "layers.%lld.router.per_expert_scale", layer);
     scale = td_ops->take(r->p, scale, expert, 0);
-    to.weight = td_ops->map(r->p, "a / b * c", (kiln_t[]){weight, sum, scale}, 3, &to_f32);
-    to.weight = td_ops->reshape(r->p, to.weight, 3, KILN_DIMS(r->t, g->chosen, 1));
+    weight = td_ops->map(r->p, "a / b * c", (kiln_t[]){weight, sum, scale}, 3, &to_f32);
     expert = td_ops->reshape(r->p, expert, 1, &pairs);
     td_ops->topk(r->p, expert, 0, 1, &order);
     td_ops->topk(r->p, order, 0, 1, &back);
     to.back = back;
+    weight = td_ops->take(r->p, td_ops->reshape(r->p, weight, 1, &pairs), order, 0);
+    to.weight = td_ops->reshape(r->p, weight, 2, KILN_DIMS(pairs, 1));
     to.token = td_ops->map(r->p, "a / b", (kiln_t[]){order, td_number(r, (int32_t)g->chosen)}, 2, &to_i32);
     kiln_t begin = td_ops->cumsum(r->p, td_ops->bincount(r->p, expert, g->experts), 0, 1, 0);
     to.offsets = td_ops->concat(r->p, (kiln_t[]){begin, td_number(r, (int32_t)pairs)}, 2, 0);
@@ -73,22 +74,23 @@ static routing route(const text_recording *r, const gemma *g, long long layer, k
     return to;
 }
 
-/* gelu(gate x) * up x of the pairs; both matrices are one in most files, two in older ones. */
-static kiln_t gate_and_up(const text_recording *r, const gemma *g, long long layer, kiln_t x, kiln_t offsets)
+/* gelu(gate x) * up x of the pairs, and their weights already on it: what they become in the end is four times as wide.
+ * Both matrices are one in most files, two in older ones. */
+static kiln_t gate_and_up(const text_recording *r, const gemma *g, long long layer, kiln_t x, const routing *to)
 {
     const int64_t f = g->expert_hidden;
     kiln_t gate, up;
     if (td_has(r, "layers.%lld.experts.gate_proj", layer)) {
         kiln_t w = td_weight(r, 3, KILN_DIMS(g->experts, f, g->width), "layers.%lld.experts.gate_proj", layer);
-        gate = td_ops->grouped_linear(r->p, x, w, (kiln_t){0}, offsets);
+        gate = td_ops->grouped_linear(r->p, x, w, (kiln_t){0}, to->offsets);
         w = td_weight(r, 3, KILN_DIMS(g->experts, f, g->width), "layers.%lld.experts.up_proj", layer);
-        up = td_ops->grouped_linear(r->p, x, w, (kiln_t){0}, offsets);
+        up = td_ops->grouped_linear(r->p, x, w, (kiln_t){0}, to->offsets);
     } else {
         kiln_t w = td_weight(r, 3, KILN_DIMS(g->experts, 2 * f, g->width), "layers.%lld.experts.gate_up_proj", layer);
-        kiln_t both = td_ops->grouped_linear(r->p, x, w, (kiln_t){0}, offsets);
+        kiln_t both = td_ops->grouped_linear(r->p, x, w, (kiln_t){0}, to->offsets);
         gate = td_ops->slice(r->p, both, 1, 0, f), up = td_ops->slice(r->p, both, 1, f, f);
     }
-    return td_ops->map(r->p, "gelu_tanh(a) * b", (kiln_t[]){gate, up}, 2, NULL);
+    return td_ops->map(r->p, "gelu_tanh(a) * b * c", (kiln_t[]){gate, up, to->weight}, 3, NULL);
 }
 
 static kiln_t experts(const text_recording *r, const gemma *g, long long layer, kiln_t h)
@@ -96,12 +98,11 @@ static kiln_t experts(const text_recording *r, const gemma *g, long long layer, 
     h = td_ops->reshape(r->p, h, 2, KILN_DIMS(r->t, g->width));
     routing to = route(r, g, layer, h);
     kiln_t x = gemma_norm(r, h, 0, "layers.%lld.pre_feedforward_layernorm_2.weight", layer);
-    x = gate_and_up(r, g, layer, td_ops->take(r->p, x, to.token, 0), to.offsets);
+    x = gate_and_up(r, g, layer, td_ops->take(r->p, x, to.token, 0), &to);
     kiln_t w =
         td_weight(r, 3, KILN_DIMS(g->experts, g->width, g->expert_hidden), "layers.%lld.experts.down_proj", layer);
     kiln_t y = td_ops->grouped_linear(r->p, x, w, (kiln_t){0}, to.offsets);
     y = td_ops->reshape(r->p, td_ops->take(r->p, y, to.back, 0), 3, KILN_DIMS(r->t, g->chosen, g->width));
-    y = td_ops->map(r->p, "a * b", (kiln_t[]){y, to.weight}, 2, &to_f32);
     y = td_ops->reduce(r->p, y, KILN_REDUCE_SUM, 2, 0);
     y = gemma_norm(r, y, 0, "layers.%lld.post_feedforward_layernorm_2.weight", layer);
     return td_ops->reshape(r->p, y, 3, KILN_DIMS(1, r->t, g->width));

@@ -17,7 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PAIR = 2 * INT8_STRIP, WIDTH = 64, BAND = 256, GROUP_WIDTH = 256, GROUP_BAND = 96, CHUNK = 1024, DEEP = 512 };
+enum { PAIR = 2 * INT8_STRIP, WIDTH = 128, BAND = 256, GROUP_WIDTH = 256, GROUP_BAND = 96, CHUNK = 1024, DEEP = 512 };
 
 typedef struct {
     const int8_kernels *kernels;
