@@ -12,13 +12,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of type 0: rows of int8. few: as products of few rows have it, interleaved where kernels and type do so. */
+/* Of type 0: rows of int8. few: as products of few rows have it. interleaved: where the kernels do that. */
 static const struct {
     uint32_t type;
-    int few;
-} types[] = {{KILN_Q8_0, 0}, {KILN_Q8_0, 1}, {KILN_Q4_0, 0},   {KILN_Q4_1, 0},   {KILN_Q5_0, 0},
-             {KILN_Q5_0, 1}, {KILN_Q5_1, 0}, {KILN_Q4_K, 0},   {KILN_Q4_K, 1},   {KILN_Q5_K, 0},
-             {KILN_Q5_K, 1}, {KILN_Q6_K, 0}, {KILN_IQ4_NL, 0}, {KILN_IQ4_XS, 0}, {0, 0}};
+    int few, interleaved;
+} types[] = {{KILN_Q8_0, 0, 0}, {KILN_Q4_0, 0, 0},  {KILN_Q4_1, 0, 0}, {KILN_Q5_0, 0, 0}, {KILN_Q5_1, 0, 0},
+             {KILN_Q4_K, 0, 0}, {KILN_Q4_K, 1, 0},  {KILN_Q5_K, 0, 0}, {KILN_Q5_K, 1, 0}, {KILN_Q6_K, 0, 0},
+             {KILN_Q8_0, 0, 1}, {KILN_Q5_0, 0, 1},  {KILN_Q4_K, 0, 1}, {KILN_Q4_K, 1, 1}, {KILN_IQ4_NL, 0, 0},
+             {0, 0, 0},         {KILN_IQ4_XS, 0, 0}};
 enum { TYPES = sizeof types / sizeof types[0], OUTPUTS = 2 * INT8_STRIP, DEPTH = 2 * INT8_DEEP, ROWS = 53 };
 /* Of both kinds of kernels: rows that are left over, a tile, two of them, and what is left over then. */
 static const size_t some_rows[] = {1, 2, 3, 4, 5, 6, 7, 12, 13, 15, 16, 17, 31, 32, 33, 48, ROWS};
@@ -61,7 +62,7 @@ static weights weights_new(size_t t)
     const uint32_t type = types[t].type;
     if (!type) return rows_of_codes();
     weights w = {.form = int8_form_of(type, types[t].few),
-                 .interleaved = types[t].few ? int8_form_interleaved(type) : NULL};
+                 .interleaved = types[t].interleaved ? int8_form_interleaved(type, types[t].few) : NULL};
     w.row = DEPTH / dtype_block(type) * dtype_block_bytes(type);
     w.blocks = mem_alloc(OUTPUTS * w.row), w.numbers = mem_alloc(OUTPUTS * DEPTH * sizeof(float));
     for (size_t i = 0; i < OUTPUTS * DEPTH; i++) w.numbers[i] = normal();
@@ -168,8 +169,8 @@ void int8_check_errors(const int8_kernels *k)
             multiply(k, &w, a, ROWS, k->rows, DEPTH, c);
             off[outliers] = error_of(&w, x, c, ROWS);
         }
-        printf("  %s, %s%s: %.2e, with outliers %.2e\n", k->name, name_of(types[t].type), types[t].few ? ", few" : "",
-               off[0], off[1]);
+        printf("  %s, %s%s%s: %.2e, with outliers %.2e\n", k->name, name_of(types[t].type), types[t].few ? ", few" : "",
+               w.interleaved && k->interleave ? ", interleaved" : "", off[0], off[1]);
         CHECK(off[0] <= (w.form->scales == 1 ? 1.15e-2 : 8.2e-3));
         CHECK(off[1] <= 5e-2);
         weights_free(&w);

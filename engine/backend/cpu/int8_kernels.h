@@ -47,9 +47,9 @@ typedef struct {
 
 /* few: for products of few rows each. NULL: not such a type */
 const int8_form *int8_form_of(uint32_t type, int few);
-const int8_form *int8_form_interleaved(uint32_t type); /* NULL: no such form */
-extern const int8_form int8_form_rows;                 /* rows of int8, whole pieces */
-extern const int8_form int8_form_rounded;              /* what round_columns makes */
+const int8_form *int8_form_interleaved(uint32_t type, int few); /* the same */
+extern const int8_form int8_form_rows;                          /* rows of int8, whole pieces */
+extern const int8_form int8_form_rounded;                       /* what round_columns makes */
 
 /* A part's weights d q + m, as u = (q multiplier + offset) >> 8 in 16 bits, which is 128 + the weight over the part's
  * scale, rounded. q is 0 to `top`, and `middle` of it stands for m. */

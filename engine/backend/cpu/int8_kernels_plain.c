@@ -25,9 +25,12 @@ static const int8_form few_rows[] = {
     {KILN_Q5_K, 0, INT8_PIECES, 1, 256, 176, 0},
 };
 static const int8_form interleaved[] = {
-    {KILN_Q4_K, 0, INT8_PIECES, 1, 256, 144, 1},
+    {KILN_Q4_K, 128, 1, 0, 256, 144, 1},
     {KILN_Q5_0, 16, INT8_PIECES, 0, 32, 22, 1},
     {KILN_Q8_0, 128, INT8_PIECES, 0, 32, 34, 1},
+};
+static const int8_form few_interleaved[] = {
+    {KILN_Q4_K, 0, INT8_PIECES, 1, 256, 144, 1},
 };
 /* clang-format on */
 const int8_form int8_form_rows = {.zero = 128, .scales = 0, .block = 1, .bytes = 1};
@@ -40,15 +43,18 @@ static const int8_form *form_among(const int8_form *all, size_t n, uint32_t type
     return NULL;
 }
 
+#define FORM_AMONG(all, type) form_among(all, sizeof(all) / sizeof *(all), type)
+
 const int8_form *int8_form_of(uint32_t type, int few)
 {
-    const int8_form *own = few ? form_among(few_rows, sizeof few_rows / sizeof *few_rows, type) : NULL;
-    return own ? own : form_among(forms, sizeof forms / sizeof *forms, type);
+    const int8_form *own = few ? FORM_AMONG(few_rows, type) : NULL;
+    return own ? own : FORM_AMONG(forms, type);
 }
 
-const int8_form *int8_form_interleaved(uint32_t type)
+const int8_form *int8_form_interleaved(uint32_t type, int few)
 {
-    return form_among(interleaved, sizeof interleaved / sizeof *interleaved, type);
+    const int8_form *own = few ? FORM_AMONG(few_interleaved, type) : NULL;
+    return own ? own : FORM_AMONG(interleaved, type);
 }
 
 /* sum: of each piece. n: whole pieces */

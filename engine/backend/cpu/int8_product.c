@@ -147,7 +147,7 @@ static void interleaved_pair(const call *j, const task *t, int64_t column, int64
     const size_t bytes = (size_t)min64(p->deep, p->K - k) / p->b.block * p->b.block_bytes,
                  before = (size_t)k / p->b.block * p->b.block_bytes * INT8_STRIP;
     for (int64_t s = 0; s < PAIR; s += INT8_STRIP) {
-        int64_t first = t->base + t->first + min64(column + s, t->n - INT8_STRIP);
+        int64_t first = row_of_column(p, t, min64(column + s, t->n - INT8_STRIP));
         const uint8_t *at = (const uint8_t *)j->a->in[1] + (size_t)first * p->b.row_bytes + before;
         for (int64_t i = 0; i < INT8_STRIP; i++, at += bytes) row[s + i] = at;
     }
@@ -344,20 +344,22 @@ static kiln_status pack_interleaved(const kernel *k, uint32_t operand, const voi
     const int8_plan *p = c->plan;
     interleaving j = {p, src, dst};
     if (operand != 1 || src_dtype != p->b.type) return rows_pack(k, operand, src, src_dtype, dst, threads, e);
-    return tiles_run(threads, (size_t)(p->groups * p->J / INT8_STRIP), interleave_strip, &j, e);
+    return tiles_run(threads, (size_t)(shape_count(&c->op.in[1].shape) / p->K / INT8_STRIP), interleave_strip, &j, e);
 }
 
-/* Experts are read by a few rows each, so that how they lie in memory is what counts. */
-static int is_interleaved(const int8_plan *p, const op_desc *op)
+/* Tables stay rows, which other ops read as well. */
+static const int8_form *interleaved_form(const int8_plan *p, const op_desc *op)
 {
-    return p->kernels->interleave && op->kind == OP_GROUPED_LINEAR && !op->in[1].rows.coding &&
-           int8_form_interleaved(op->in[1].dtype) && p->J % INT8_STRIP == 0 && p->K % INT8_QUARTER == 0;
+    const operand_desc *w = &op->in[1];
+    const int may = p->kernels->interleave && !w->rows.coding && dtype_is_block(w->dtype) && !rows_is_table(w) &&
+                    p->J % INT8_STRIP == 0 && p->K % INT8_QUARTER == 0;
+    return may ? int8_form_interleaved(w->dtype, op->kind == OP_GROUPED_LINEAR) : NULL;
 }
 
-static void keep_interleaved(cpu_kernel *c)
+static void keep_interleaved(cpu_kernel *c, const int8_form *f)
 {
     int8_plan *p = c->plan;
-    p->form = int8_form_interleaved(p->b.type);
+    p->form = f;
     c->base.pack = pack_interleaved;
     snprintf(c->base.pack_form[1], sizeof c->base.pack_form[1], "interleaved:%s", dtype_name(p->b.type));
 }
@@ -417,7 +419,8 @@ kiln_status int8_product_prepare(cpu_kernel *c, error *e)
     if (!p->I || !p->J || !p->K || !p->groups)
         return error_set(e, KILN_ERR_UNSUPPORTED, "%s: an operand without elements", op_name(op->kind));
     rows_keep(c, 1);
-    if (is_interleaved(p, op)) keep_interleaved(c);
+    const int8_form *other = interleaved_form(p, op);
+    if (other) keep_interleaved(c, other);
     cut(p, op);
     measure(c);
     return KILN_OK;

@@ -569,6 +569,25 @@ static const uint8_t *read_q4_k(int8_strip *to, size_t part, const uint8_t *from
     return from + INT8_STRIP * 144;
 }
 
+/* The same with one scale for the part. */
+static const uint8_t *read_rounded_q4_k(int8_strip *to, size_t part, const uint8_t *from)
+{
+    const outputs o = {to, 0};
+    affine a[INT8_PIECES];
+    vi h[4];
+    UNROLL for (int i = 0; i < 4; i++) h[i] = _mm512_loadu_si512(from + 64 * i);
+    const k_scales k = k_scales_of(h);
+    scales_k(KILN_Q4_K, o, part, a, &k);
+    from += 256;
+    for (int pair = 0; pair < INT8_PIECES / 2; pair++, from += 512) UNROLL for (int i = 0; i < 8; i++)
+        {
+            const vi q = _mm512_loadu_si512(from + 64 * i);
+            put(o, part, 16 * pair + i, rounded(a[2 * pair], bits(q, 0, 15)));
+            put(o, part, 16 * pair + 8 + i, rounded(a[2 * pair + 1], bits(q, 4, 15)));
+        }
+    return from;
+}
+
 INLINE void read_q5_0(int8_strip *to, size_t part, int block, const uint8_t *from)
 {
     const vi all = _mm512_loadu_si512(from), bit = V(set1_epi8)(16);
@@ -594,9 +613,12 @@ static const uint8_t *read_blocks(const int8_form *f, int8_strip *to, size_t par
 
 static void unpack_interleaved(const int8_form *f, int8_strip *to, const uint8_t *from, size_t n)
 {
-    for (size_t p = 0; p * INT8_PART < n; p++)
-        from = f->type == KILN_Q4_K ? read_q4_k(to, p, from)
-                                    : read_blocks(f, to, p, from, least_of(n / 32 - p * INT8_PIECES, INT8_PIECES));
+    for (size_t p = 0; p * INT8_PART < n; p++) {
+        const size_t blocks = least_of(n / 32 - p * INT8_PIECES, INT8_PIECES);
+        from = f->minima              ? read_q4_k(to, p, from)
+               : f->type == KILN_Q4_K ? read_rounded_q4_k(to, p, from)
+                                      : read_blocks(f, to, p, from, blocks);
+    }
 }
 #endif
 
