@@ -82,10 +82,6 @@ static const size_t PAGES_FROM = SIZE_MAX;
 static const size_t PAGES_FROM = 128 << 10;
 #endif
 
-/* Stacks of experts, as a rule. Smaller blocks are worth less than it costs the system to find huge pages for them in a
- * memory that files fill. */
-enum { HUGE_FROM = 64 << 20 };
-
 void *mem_pages(size_t bytes)
 {
     size_t whole;
@@ -100,7 +96,6 @@ void *mem_pages(size_t bytes)
     if (must_fail()) return NULL;
     char *p = mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED) return NULL;
-    if (whole >= HUGE_FROM) madvise(p, whole, MADV_HUGEPAGE);
     *(size_t *)(void *)p = whole;
     return lives(p + BEFORE);
 }
