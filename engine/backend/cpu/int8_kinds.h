@@ -14,15 +14,15 @@ KIND(multiply_nibbles, INT8_PIECES, 1, NIBBLES)
 static void multiply(const int8_form *f, const int8_strip *w, const int8_operand *a, float *c, size_t ldc,
                      int accumulate, const int8_ahead *next)
 {
-    (
-#ifdef INT8_INTERLEAVES
-        f->interleaved && f->minima              ? multiply_nibbles
-        : f->interleaved && f->type == KILN_Q8_0 ? multiply_bytes
-        :
-#endif
+    void (*by)(const int8_strip *, const int8_operand *, float *, size_t, int, const int8_ahead *) =
         f->minima                    ? multiply_minima
         : f->scales == INT8_PIECES   ? multiply_pieces
         : f->scales == INT8_QUARTERS ? multiply_quarters
         : f->scales                  ? multiply_parts
-                                     : multiply_codes)(w, a, c, ldc, accumulate, next);
+                                     : multiply_codes;
+#ifdef INT8_INTERLEAVES
+    if (f->interleaved && f->minima) by = multiply_nibbles;
+    if (f->interleaved && f->type == KILN_Q8_0) by = multiply_bytes;
+#endif
+    by(w, a, c, ldc, accumulate, next);
 }

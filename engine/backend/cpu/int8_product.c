@@ -1,7 +1,8 @@
 /* int8_product.c - see int8_product.h. Rows of the operand are rounded once, by all threads; a task is some columns of
  * the result and a band of its rows. It unpacks 32 outputs by up to 768 inputs of its weight, which stay in the nearest
  * cache while all rows of the band are multiplied by them, goes through the outputs before it goes deeper (a group,
- * which has few rows, the other way round), and finishes the rows when all is through.
+ * which has few rows, the other way round), and finishes the rows when all is through. Weights that no other op reads
+ * are interleaved when they are packed.
  */
 #include "backend/cpu/int8_product.h"
 

@@ -535,9 +535,8 @@ static void interleave_q5_0(uint8_t *to, const uint8_t *const row[LANES], size_t
             vi all = W(setzero)();
             UNROLL for (int w = 0; w < 8; w++)
             {
-                const vi five = fifths(fifth, 4 * w);
-                all =
-                    W(or)(all, w < 4 ? V(srli_epi32)(five, w < 4 ? 4 - w : 0) : V(slli_epi32)(five, w < 4 ? 0 : w - 4));
+                const vi five = V(srli_epi32)(fifths(fifth, 4 * w), 4);
+                all = W(or)(all, V(slli_epi32)(five, (unsigned)w));
             }
             _mm512_storeu_si512(to, all);
             put_turned(to + 64, row, (b + i) * 22 + 6, 0);
