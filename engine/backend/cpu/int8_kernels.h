@@ -47,7 +47,7 @@ typedef struct {
 
 /* few: for products of few rows each. NULL: not such a type */
 const int8_form *int8_form_of(uint32_t type, int few);
-const int8_form *int8_form_interleaved(uint32_t type, int few); /* the same */
+const int8_form *int8_form_interleaved(uint32_t type, int few); /* the same, of interleaved rows */
 extern const int8_form int8_form_rows;                          /* rows of int8, whole pieces */
 extern const int8_form int8_form_rounded;                       /* what round_columns makes */
 

@@ -373,8 +373,9 @@ static void cut(int8_plan *p, const op_desc *op)
     int grouped = op->kind == OP_GROUPED_LINEAR; /* whose groups have few rows each */
     p->width = min64(grouped ? GROUP_WIDTH : op->epilogue.geglu ? WIDTH / 2 : WIDTH, p->J);
     p->column_tiles = (p->J + p->width - 1) / p->width;
-    /* What is unpacked and a group's rows should fit the nearest cache together: 256 of blocks of 256. Blocks of 32 are
-     * better unpacked by more, all of them where that is possible. */
+    /* What is unpacked and a group's rows should fit the nearest cache together: 256 of blocks of 256, more where they
+     * are interleaved and not unpacked. Blocks of 32 are better unpacked by more, all of them where that is possible.
+     */
     p->deep = !grouped || p->K > INT8_DEEP ? DEEP : INT8_DEEP;
     if (grouped && p->b.block == 256) p->deep = p->form->interleaved ? DEEP : INT8_PART;
     p->depth_first = grouped;
