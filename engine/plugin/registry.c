@@ -274,6 +274,14 @@ static size_t schedule_count(void) { return count(KIND_SCHEDULE); }
 static const kiln_schedule *schedule_at(size_t i) { return row_at(KIND_SCHEDULE, i); }
 static const kiln_schedule *schedule(const char *name) { return used(named(KIND_SCHEDULE, name)); }
 
+static const char *plugin_of(const void *row)
+{
+    for (size_t k = 0; row && k < table.n; k++)
+        if ((table.row[k].kind == KIND_SAMPLER || table.row[k].kind == KIND_SCHEDULE) && table.row[k].row == row)
+            return table.row[k].owner;
+    return NULL;
+}
+
 const kiln_sampler_api sampler_api = {
     .size = sizeof(kiln_sampler_api),
     .register_sampler = register_sampler,
@@ -284,6 +292,7 @@ const kiln_sampler_api sampler_api = {
     .schedule_count = schedule_count,
     .schedule_at = schedule_at,
     .schedule = schedule,
+    .plugin_of = plugin_of,
 };
 
 /* ---- stored types of "kiln.store/1" (the states are in ability_store.c) ---- */

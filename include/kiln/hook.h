@@ -6,7 +6,8 @@
  * Places are words with dots: a block ("input.4", "middle.1", "output.3", "double.7"), a part of one ("output.3.skip"),
  * an attention ("input.4.attn2") with what goes into and comes out of it ("input.4.attn2.in", ".out"), and what its
  * last layer makes of that (".to_out"). A hook's pattern may have "*" for one word. A pattern that matches no place of
- * the model is an error before anything is recorded.
+ * the model is an error before anything is recorded; a hook of a MODEL that is asked and changes nothing anywhere is
+ * warned about when the sampling ends.
  *
  * An IP-Adapter, say, is a hook at "*.*.attn2.out" with an input of its own (image tokens) and weights of its own:
  *

@@ -144,6 +144,9 @@ typedef struct {
     size_t (*schedule_count)(void);
     const kiln_schedule *(*schedule_at)(size_t i);
     const kiln_schedule *(*schedule)(const char *name);
+    /* 1.1 [any]: the id of the plugin whose row this is, a kiln_sampler's or a kiln_schedule's; NULL: nobody has
+     * registered it. Valid as long as the row is. */
+    const char *(*plugin_of)(const void *row);
 } kiln_sampler_api;
 
 #ifdef __cplusplus

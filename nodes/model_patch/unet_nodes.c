@@ -170,7 +170,8 @@ static kiln_status run_deep_shrink(const kiln_call *c)
 {
     const deep_shrink_params *p = c->params;
     TRY(check_deep_shrink(c, p));
-    if (p->end_percent <= 0 || p->start_percent > p->end_percent) return as_it_is(c); /* it acts at no level */
+    if (p->end_percent <= 0 || p->start_percent > p->end_percent || p->downscale_factor == 1)
+        return as_it_is(c); /* it acts at no level, or on nothing */
     return model_patch_put(c, deep_shrink_new(&(deep_shrink_settings){.block = p->block_number,
                                                                       .factor = p->downscale_factor,
                                                                       .start = p->start_percent,

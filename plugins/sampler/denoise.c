@@ -8,7 +8,6 @@
 #include "window_plan.h"
 
 #include <assert.h>
-#include <dlfcn.h>
 #include <stdio.h>
 
 static const kiln_host *host_of(const evaluator *e) { return e->call->host; }
@@ -520,6 +519,7 @@ static kiln_status evaluate_batch(pass *p, item *first)
     network_batch b = {.model = first->by.model,
                        .own = first->by.own,
                        .known = &p->v->apart,
+                       .effects = &p->v->effects,
                        .precision = p->v->precision,
                        .ran = &p->v->ran};
     kiln_batch_member member[ITEMS_MAX];
@@ -696,31 +696,20 @@ kiln_status evaluator_further(evaluator *e, int set, const kiln_further_guess *a
     return status;
 }
 
-/* The id of the plugin that has this function; the row does not say it. */
-static const char *plugin_of(kiln_status (*function)(const kiln_sampling *))
-{
-    Dl_info from = {0};
-    void *file = dladdr((void *)(uintptr_t)function, &from) && from.dli_fname
-                     ? dlopen(from.dli_fname, RTLD_LAZY | RTLD_NOLOAD)
-                     : NULL;
-    const kiln_plugin *table = file ? dlsym(file, "kiln_plugin_v1") : NULL;
-    const char *id = table ? table->id : "a plugin";
-    if (file) dlclose(file);
-    return id;
-}
-
 /* Whoever wrote the sampler looks there first: a wrong coefficient is likelier than broken weights. */
 static kiln_status blame_sampler(const evaluator *e, double sigma, const char *weights)
 {
     const kiln_sampler *row = e->foreign;
+    const kiln_sampler_api *samplers = host_of(e)->ability(KILN_SAMPLER_ABILITY);
+    const char *plugin = samplers->plugin_of(row);
     int given = 1;
     TRY(latent_is_finite(e->space, &e->last->x, &given));
     return host_of(e)->fail(e->call->ctx, KILN_ERR_INVALID,
                             "sampler '%.100s' of %.100s %s a number that is not finite at noise level %g, in f32 too; "
                             "look at its coefficients there, and try euler: if that fails as well, look whether the "
                             "model's weights are whole: kiln inspect --finite %.300s",
-                            row->name, plugin_of(row->run), given ? "got from the model" : "asked the model about",
-                            sigma, weights);
+                            row->name, plugin ? plugin : "a plugin",
+                            given ? "got from the model" : "asked the model about", sigma, weights);
 }
 
 /* *again 1: the guess at v->x is to be made once more, with networks in f32 from here to the sampling's end. */

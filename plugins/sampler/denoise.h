@@ -68,6 +68,7 @@ typedef struct {
     double sigma;
     uint32_t evaluated;                  /* sets whose guesses are of this evaluation, as bits */
     entry_keys keys;                     /* of all conditionings                               */
+    hook_effects effects;                /* of all models' hooks                               */
     hook_schedules schedules;            /* of all conditionings' hooks                        */
     hooked_models hooked;                /* models over other weights, as these hooks say      */
     uint32_t precision;                  /* of the networks; 0: the run's. It changes when a result is not finite */

@@ -292,14 +292,25 @@ static void add_prediction(const kiln_outputs *out, const char *name, kiln_t t)
                      name, r->b->n_stream);
 }
 
-static kiln_status record(const kiln_call *c, const network_batch *b, kiln_program *p)
+/* The batch's hooks, each watched in w [b->n_hook]. */
+static const kiln_hook *const *watched(const kiln_call *c, const network_batch *b, watched_hook **w)
 {
+    const kiln_hook **hook = c->host->scratch(c->ctx, (b->n_hook + 1) * sizeof *hook, KILN_CPU);
+    *w = c->host->scratch(c->ctx, (b->n_hook + 1) * sizeof **w, KILN_CPU);
+    for (size_t i = 0; hook && *w && i < b->n_hook; i++) hook[i] = hook_watch(&(*w)[i], b->hook[i]);
+    return *w ? hook : NULL;
+}
+
+static kiln_status record(const kiln_call *c, const network_batch *b, const char *key, kiln_program *p)
+{
+    watched_hook *watch;
     recorder r = {.call = c, .ops = ops_of(c), .b = b, .p = p};
     kiln_denoise_inputs in = {.size = sizeof in, .n_stream = 1, .n_input = b->n_input, .n_hook = b->n_hook};
     TRY(check_hooks(c, b));
     r.input = c->host->scratch(c->ctx, (b->n_input + 1) * sizeof *r.input, KILN_CPU);
     r.residual = c->host->scratch(c->ctx, RESIDUALS_MAX * sizeof *r.residual, KILN_CPU);
-    if (!r.input || !r.residual) return KILN_ERR_NOMEM;
+    in.hook = watched(c, b, &watch);
+    if (!r.input || !r.residual || !in.hook) return KILN_ERR_NOMEM;
     kiln_t stream[STREAMS_MAX + 1];
     kiln_outputs predictions = {.size = sizeof predictions, .self = &r, .add = add_prediction};
     in.x = r.x = stream[0] = r.ops->input(p, "x", KILN_F32, b->rank, b->dim);
@@ -312,12 +323,12 @@ static kiln_status record(const kiln_call *c, const network_batch *b, kiln_progr
     in.stream = stream, in.out = &predictions;
     in.member = b->member, in.n_member = b->n_member;
     in.input = r.input;
-    in.hook = b->hook;
     in.residual = r.residual, in.n_residual = r.n_residual;
     const kiln_denoiser *d = b->model->denoiser;
     r.ops->output(p, "prediction", d->record(d, r.ops, p, b->model->weights, &in));
     if (r.n_prediction != b->n_stream)
         r.ops->fail(p, "the model gives %zu predictions of its %zu further streams", r.n_prediction, b->n_stream);
+    if (b->effects) hook_effects_recorded(b->effects, key, b->model, watch, b->n_hook);
     return r.ops->plan(c->ctx, p, NULL);
 }
 
@@ -422,7 +433,8 @@ static kiln_status run_whole(const kiln_call *c, const network_batch *b)
     kiln_program *p = b->own ? own_program_of(b->own, c, key.text, &options, &fresh)
                              : ops->program_keep(c->ctx, key.text, &options, &fresh);
     if (!p) return KILN_ERR_NOMEM;
-    kiln_status status = fresh ? record(c, b, p) : KILN_OK;
+    if (!fresh && b->effects) hook_effects_met(b->effects, key.text, b->model, b->hook, b->n_hook);
+    kiln_status status = fresh ? record(c, b, key.text, p) : KILN_OK;
     if (status == KILN_OK) status = run(c, b, p);
     uint32_t ran = kiln_precision_of(ops, p);
     if (b->ran && (ran != KILN_F32 || !*b->ran)) *b->ran = ran;

@@ -4,6 +4,7 @@
 #define KILN_SAMPLER_NETWORK_RUN_H
 
 #include "control_use.h"
+#include "hook_effect.h"
 #include "kiln/model.h"
 #include "latent_space.h"
 #include "own_programs.h"
@@ -56,6 +57,7 @@ typedef struct {
     const struct apart_results *apart[CONTROLS_MAX]; /* set by network_run */
     struct apart_results **known;                    /* what controls that run apart give, found in this call */
     uint32_t precision;                              /* 0: the run's, or what is wide enough                  */
+    hook_effects *effects;                           /* of the sampling; NULL: nobody asks                    */
     own_programs *own;                               /* who keeps the denoiser's program; NULL: the engine    */
     uint32_t *ran; /* gets what the denoiser computed in, if that is not f32 or nothing is there yet          */
 } network_batch;

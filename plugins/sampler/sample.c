@@ -535,6 +535,7 @@ kiln_status sample_finish(kiln_session *s, kiln_value **out, kiln_value **denois
     level_rest rest = model_sampling_rest(&s->evaluator->counted, s->job->sigma[s->job->n]);
     state_finish(s, KILN_OK);
     TRY(s->space.failed);
+    hook_effects_say(&s->last.effects, host);
     TRY(latent_download(&s->space, &s->x, s->work));
     TRY(latent_value(s, m, s->work, rest, out));
     TRY(leave_numbers(s, rest, *out));

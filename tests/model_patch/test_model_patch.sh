@@ -37,12 +37,15 @@ drawn_by="[model, MODEL]" workflow FreeU "$of_model" >"$work/plain.yaml"
 draw plain "$work/plain.yaml"
 plain=$(picture plain)
 
+nowhere="acts at no place of this model"
+lacks() { if grep -q "$2" "$3"; then bad "$1" "$(grep "$2" "$3")"; else ok "$1"; fi; } # NAME TEXT FILE
 # ---- each parameter counts: the default and another value in one process, and the other alone
 # counts NODE PARAMETER DEFAULT OTHER [SIZE [CFG [FURTHER INPUTS]]]
 counts() {
     workflow "$1" "$of_model${7:+, $7}, $2: $3" "${5:-64}" "${6:-2.0}" >"$work/one.yaml"
     draw both "$work/one.yaml" --over "patched.$2=$3,$4"
     draw alone "$work/one.yaml" --set "patched.$2=$4"
+    lacks "$1_$2_is_not_said_to_act_nowhere" "$nowhere" "$work/log"
     unlike "$1_$2_counts" "$(picture both 1)" "$(picture both 2)"
     one_of "$1_$2_alone" "$(picture alone)" "$(picture both 1)" "$(picture both 2)"
 }
@@ -67,7 +70,7 @@ counts FreeU b2 1.2 3.0
 counts FreeU s2 0.2 4.0
 counts FreeU_V2 b2 1.4 6.0
 counts FreeU_V2 s2 0.2 4.0
-counts HyperTile tile_size 32 64
+counts HyperTile tile_size 32 64 128
 counts HyperTile swap_size 2 128 192 2.0 "tile_size: 32"
 counts HyperTile max_depth 0 1 128 2.0 "tile_size: 32"
 counts HyperTile scale_depth false true 128 2.0 "tile_size: 32, max_depth: 1"
@@ -97,18 +100,23 @@ for p in q k v out; do
 done
 
 # ---- what changes nothing gives the same bytes
-nothing() { # NAME NODE INPUTS
+nothing() { # NAME NODE INPUTS [said]
     workflow "$2" "$of_model${3:+, $3}" >"$work/one.yaml"
     draw one "$work/one.yaml"
     alike "$1_changes_nothing" "$(picture one)" "$plain"
+    if [ "${4:-}" ]; then
+        same "$1_is_said_once" "$(grep -c "the patch '$2' $nowhere (sd-unet) at this size" "$work/log")" 1
+    else
+        lacks "$1_is_not_said" "$nowhere" "$work/log"
+    fi
 }
 nothing free_u_of_ones FreeU "b1: 1.0, b2: 1.0, s1: 1.0, s2: 1.0"
 nothing free_u_v2_of_ones FreeU_V2 "b1: 1.0, b2: 1.0, s1: 1.0, s2: 1.0"
-nothing free_u_elsewhere FreeU "b1: 5.0, b2: 1.0, s1: 5.0, s2: 1.0" # this UNet's lowest resolution is three times as wide as its first
+nothing free_u_elsewhere FreeU "b1: 5.0, b2: 1.0, s1: 5.0, s2: 1.0" said # this UNet's lowest resolution is three times as wide as its first
 nothing rescaling_by_1 TemporalScoreRescaling "tsr_k: 1.0"
-nothing hyper_tile_of_one HyperTile "tile_size: 2048"
+nothing hyper_tile_of_one HyperTile "tile_size: 2048" said
 nothing tome_of_0 TomePatchModel "ratio: 0.0"
-nothing tome_of_no_token TomePatchModel "ratio: 0.01" # of 64 tokens
+nothing tome_of_no_token TomePatchModel "ratio: 0.01" said # of 64 tokens
 nothing downscale_by_1 PatchModelAddDownscale "downscale_factor: 1.0, end_percent: 1.0"
 nothing downscale_at_no_level PatchModelAddDownscale "end_percent: 0.0"
 nothing pag_of_0 PerturbedAttentionGuidance "scale: 0.0"

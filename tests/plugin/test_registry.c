@@ -103,6 +103,10 @@ static void test_a_name_is_taken_once(void)
     CHECK_STR(registry_owner_of("sampler", "registry test"), "org.first");
     CHECK_STR(registry_owner_of("schedule", "org.second/registry test"), "org.second");
     CHECK(!registry_owner_of("sampler", "nobody's") && !registry_owner_of("clip", "registry test"));
+    CHECK_STR(sampler_api.plugin_of(&whole), "org.first");
+    CHECK_STR(sampler_api.plugin_of(own), "org.second");
+    CHECK_STR(sampler_api.plugin_of(sampler_api.schedule("org.second/registry test")), "org.second");
+    CHECK(!sampler_api.plugin_of(&mark) && !sampler_api.plugin_of(NULL));
     CHECK_STR(registry_name("sampler", 0), "registry test");
     CHECK_STR(registry_name("sampler", 1), "org.second/registry test");
     CHECK(!registry_name("sampler", 2) && !registry_name("clip", 0));

@@ -187,11 +187,11 @@ static void test_a_foreign_sampler_is_named_first(void)
     kiln_value *in[4] = {network_model(), positive(), negative(), empty_latent()};
     node.run = run_inside;
     refused(&node, "steps=3; sampler_name=diverging", in,
-            "sampler 'diverging' of a plugin asked the model about a number that is not finite at noise "
+            "sampler 'diverging' of test asked the model about a number that is not finite at noise "
             "level");
     network.record = broken_record, network.family = "broken too";
     refused(&node, "steps=3; sampler_name=diverging", in,
-            "sampler 'diverging' of a plugin got from the model a number that is not finite");
+            "sampler 'diverging' of test got from the model a number that is not finite");
     CHECK_MSG(strstr(call_why.message, "kiln inspect --finite ") != NULL, "%s", call_why.message);
     for (int i = 0; i < 4; i++) drop(in[i]);
     forget();
