@@ -13,6 +13,7 @@
 typedef struct {
     kiln_status status;
     char message[1024];
+    const char *param; /* the node's parameter that is wrong, as its row has it; NULL: it is not said */
 } error;
 
 /* Records status (not KILN_OK) and message, unless e has one already; returns `status`. */

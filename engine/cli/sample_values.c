@@ -246,7 +246,7 @@ static int draw(const kiln_param *p, uint64_t *state, param_value *v)
     case KILN_P_BOOL: *v = (param_value){.kind = PARAM_BOOL, .flag = bits % 16 > 8}; return 1;
     case KILN_P_FLOAT:
         *v = (param_value){.kind = PARAM_NUMBER, .number = p->min + share * (p->max - p->min)};
-        return isfinite(v->number);
+        return isfinite(v->number) && (param_in_range(p, v->number) || param_end(p, share > 0.5, v));
     case KILN_P_INT:
         steps = floor((p->max - p->min) / (p->step > 0 ? p->step : 1));
         at = p->min + floor(share * (steps + 1)) * (p->step > 0 ? p->step : 1);

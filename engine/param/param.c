@@ -94,15 +94,22 @@ param_value param_get(const kiln_param *p, const void *params)
     return v;
 }
 
+/* The nearest number of 64 bits; 0 of what is none. A row that is REQUIRED may have any default. */
+static int64_t whole_of(double number)
+{
+    if (isnan(number)) return 0;
+    return number >= 0x1p63 ? INT64_MAX : number <= -0x1p63 ? INT64_MIN : (int64_t)number;
+}
+
 param_value param_default_value(const kiln_param *p)
 {
     switch (p->type) {
     case KILN_P_BOOL: return (param_value){.kind = PARAM_BOOL, .flag = p->def != 0};
-    case KILN_P_INT: return (param_value){.kind = PARAM_INT, .whole = (int64_t)p->def, .number = p->def};
+    case KILN_P_INT: return (param_value){.kind = PARAM_INT, .whole = whole_of(p->def), .number = p->def};
     case KILN_P_SEED:
         return (param_value){.kind = PARAM_SEED, .bits = p->def > 0 ? (uint64_t)p->def : 0, .number = p->def};
     case KILN_P_FLOAT: return (param_value){.kind = PARAM_NUMBER, .number = p->def};
-    case KILN_P_ENUM: return choice_value(p, (int64_t)p->def);
+    case KILN_P_ENUM: return choice_value(p, whole_of(p->def));
     default: return (param_value){.kind = PARAM_TEXT, .text = p->def_str ? p->def_str : ""};
     }
 }
@@ -124,10 +131,17 @@ kiln_status param_default(const kiln_param *p, arena *a, void *params)
     return KILN_OK;
 }
 
+int param_in_range(const kiln_param *p, double number)
+{
+    return (p->flags & KILN_PARAM_ABOVE_MIN ? number > p->min : number >= p->min) &&
+           (p->flags & KILN_PARAM_BELOW_MAX ? number < p->max : number <= p->max);
+}
+
 int param_end(const kiln_param *p, int high, param_value *out)
 {
     double end = high ? p->max : p->min;
-    int64_t whole = end >= 0x1p63 ? INT64_MAX : end <= -0x1p63 ? INT64_MIN : (int64_t)end;
+    if (!param_in_range(p, end)) end = nextafter(end, high ? p->min : p->max);
+    int64_t whole = whole_of(end);
     switch (p->type) {
     case KILN_P_INT: *out = (param_value){.kind = PARAM_INT, .whole = whole, .number = (double)whole}; return 1;
     case KILN_P_FLOAT: *out = (param_value){.kind = PARAM_NUMBER, .number = end}; return 1;
@@ -177,7 +191,7 @@ static int as_float(const kiln_param *p, const param_value *v, param_value *out)
 {
     int is_number = v->kind == PARAM_INT || v->kind == PARAM_SEED || v->kind == PARAM_NUMBER;
     out->number = v->number;
-    return is_number && v->number >= p->min && v->number <= p->max;
+    return is_number && param_in_range(p, v->number);
 }
 
 static int as_choice(const kiln_param *p, const char *name, param_value *out)

@@ -76,6 +76,8 @@ kiln_status param_put(const kiln_param *p, const param_value *v, const param_nam
 param_value param_get(const kiln_param *p, const void *params);
 kiln_status param_default(const kiln_param *p, arena *a, void *params);
 param_value param_default_value(const kiln_param *p);
+/* 1: of an INT or FLOAT: it lies between the ends, and is none that the row leaves out. */
+int param_in_range(const kiln_param *p, double number);
 /* The lowest or highest value of a type that has a range: INT, SEED, FLOAT; 0 for others. */
 int param_end(const kiln_param *p, int high, param_value *out);
 /* 1: the node takes the value in `params` down to a multiple of its step (KILN_PARAM_FLOORED): *used instead of *given.

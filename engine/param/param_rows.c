@@ -12,7 +12,7 @@
 enum { ROWS_MAX = 1024, CHOICES_MAX = 1000, STRIDE_MAX = 65536, STRUCT_MAX = 1 << 20 };
 enum {
     KNOWN_FLAGS = KILN_PARAM_REQUIRED | KILN_PARAM_MULTILINE | KILN_PARAM_NEUTRAL | KILN_PARAM_FLOORED |
-                  KILN_PARAM_PASSED | KILN_PARAM_CONTROL | KILN_PARAM_OWN
+                  KILN_PARAM_PASSED | KILN_PARAM_CONTROL | KILN_PARAM_OWN | KILN_PARAM_ABOVE_MIN | KILN_PARAM_BELOW_MAX
 };
 enum { ROW_1_0 = offsetof(kiln_param, from) + sizeof(const char *) }; /* version 1.0: a plugin cannot be older */
 enum { CHOICE_1_0 = offsetof(kiln_choice, value) + sizeof(int64_t) };
@@ -59,6 +59,8 @@ static kiln_status check_name(const kiln_param_table *t, const kiln_param *p, si
     if (p->flags & KILN_PARAM_FLOORED &&
         (p->type != KILN_P_INT || !(p->step >= 1 && p->step == floor(p->step) && p->step <= 1e9)))
         return bad(e, "parameter '%s' is FLOORED; that takes type INT and a whole step of 1 at least", p->name);
+    if (p->flags & (KILN_PARAM_ABOVE_MIN | KILN_PARAM_BELOW_MAX) && p->type != KILN_P_FLOAT)
+        return bad(e, "parameter '%s' leaves out an end of its range; that takes type FLOAT", p->name);
     for (size_t j = 0; j < i; j++)
         if (strcmp(p->name, param_row(t, j)->name) == 0)
             return bad(e, "two parameters are called '%s'; every name once", p->name);
@@ -118,9 +120,11 @@ static kiln_status check_range(const kiln_param *p, error *e)
         return bad(e, "the range of parameter '%s' is not finite", p->name);
     if (!(p->min <= p->max))
         return bad(e, "parameter '%s' takes %g to %g; min has to be below max", p->name, p->min, p->max);
-    if (!(p->flags & KILN_PARAM_REQUIRED) && !(p->min <= p->def && p->def <= p->max))
-        return bad(e, "the default %g of parameter '%s' is outside its range %g to %g", p->def, p->name, p->min,
-                   p->max);
+    if (p->flags & (KILN_PARAM_ABOVE_MIN | KILN_PARAM_BELOW_MAX) && nextafter(p->min, p->max) >= p->max)
+        return bad(e, "nothing lies between the ends %g and %g of parameter '%s'", p->min, p->max, p->name);
+    if (!(p->flags & KILN_PARAM_REQUIRED) && !param_in_range(p, p->def))
+        return bad(e, "the default %g of parameter '%s' is outside its range %g to %g%s", p->def, p->name, p->min,
+                   p->max, p->def == p->min || p->def == p->max ? ", an end that it leaves out" : "");
     if (p->type == KILN_P_INT && (p->def != floor(p->def) || fabs(p->min) > 9.3e18 || fabs(p->max) > 9.3e18))
         return bad(e, "the default and range of parameter '%s' have to be whole numbers of 64 bits", p->name);
     return KILN_OK;

@@ -61,7 +61,13 @@ static const char *bound_text(double v, char buf[40])
 static void describe_range(const kiln_param *p, const char *what, str *out)
 {
     char low[40], high[40], step[40];
-    str_printf(out, "%s from %s to %s", what, bound_text(p->min, low), bound_text(p->max, high));
+    int above = (p->flags & KILN_PARAM_ABOVE_MIN) != 0, below = (p->flags & KILN_PARAM_BELOW_MAX) != 0;
+    str_printf(out, "%s %s %s", what, above ? "above" : "from", bound_text(p->min, low));
+    str_printf(out, " %s %s",
+               above   ? below ? "and below" : "and up to"
+               : below ? "to below"
+                       : "to",
+               bound_text(p->max, high));
     if (p->type == KILN_P_INT && p->flags & KILN_PARAM_FLOORED)
         str_printf(out, ", a multiple of %s", bound_text(p->step, step));
 }
@@ -200,6 +206,8 @@ void param_json(const kiln_param *p, const param_names *names, str *out)
         member_number(out, "min", p->min);
         member_number(out, "max", p->max);
         member_number(out, "step", p->step);
+        member_bool(out, "above_min", p->flags & KILN_PARAM_ABOVE_MIN);
+        member_bool(out, "below_max", p->flags & KILN_PARAM_BELOW_MAX);
     }
     if (p->from) member_field(out, "from", p->from);
     if (p->type == KILN_P_ENUM || p->type == KILN_P_NAME) json_choices(p, names, out);

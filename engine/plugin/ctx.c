@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/memory_alloc.h"
 #include "base/memory_guard.h"
+#include "param/param_rows.h"
 #include "param/subgraph.h"
 #include "plugin/abilities.h"
 #include "plugin/borrowed.h"
@@ -155,6 +156,28 @@ __attribute__((format(printf, 3, 4))) static kiln_status host_fail(kiln_ctx *c, 
     va_start(args, fmt);
     error_setv(ctx_error(c), status, fmt, args);
     va_end(args);
+    return status;
+}
+
+static const kiln_param *row_named(const kiln_node *t, const char *name)
+{
+    const kiln_param_table rows = {.param = t->param, .n_param = t->n_param, .param_stride = t->param_stride};
+    return param_row_named(&rows, name);
+}
+
+static kiln_status host_at_param(kiln_ctx *c, kiln_status status, const char *name)
+{
+    error *e = status == KILN_OK ? NULL : ctx_error(c);
+    const kiln_param *row = e && c->type && name ? row_named(c->type, name) : NULL;
+    if (!e || e->param) return status;
+    if (!row && c->type) {
+        *e = (error){0};
+        return error_set(e, KILN_ERR_BUG, "at_param() names the parameter '%.100s', which the node does not have",
+                         name ? name : "");
+    }
+    error_set(e, status, "it was refused without saying why (%s)", status_text(status));
+    if (row && !strstr(e->message, row->name)) error_prefix(e, "input '%s'", row->name);
+    if (row) e->param = row->name;
     return status;
 }
 
@@ -340,6 +363,7 @@ const kiln_host engine_host = {
     .spill = spill_new,
     .at_end = host_at_end,
     .about = host_about,
+    .at_param = host_at_param,
     .draft = host_draft,
     .preview_every = host_preview_every,
     .preview = host_preview,
@@ -467,6 +491,7 @@ static kiln_status finish(kiln_ctx *c, const kiln_node *t, kiln_status status, e
     if (status == KILN_OK) return KILN_OK;
     if (status == KILN_CANCELLED) return error_set(e, KILN_CANCELLED, "cancelled");
     error_set(&c->failure, status, "failed without saying why (%s)", status_text(status));
+    if (e && e->status == KILN_OK) e->param = c->failure.param;
     if (c->failure.status == KILN_ERR_BUG)
         return error_set(e, status, "node '%s' (%s): plugin %s: %s", c->node_name, t->type, c->plugin,
                          c->failure.message);
@@ -557,6 +582,7 @@ kiln_status ctx_call(const call_environment *env, size_t node, const char *node_
                     .node = node,
                     .node_name = node_name,
                     .node_type = t->type,
+                    .type = t,
                     .plugin = plugin_name,
                     .function = ctx_function(env)};
     assert(t->run && out && (in || !t->n_in));
@@ -579,8 +605,12 @@ kiln_status ctx_check(const char *node_name, const char *plugin_name, const kiln
                       error *e)
 {
     if (!t->check) return KILN_OK;
-    kiln_ctx c = {
-        .env = how->env, .node_name = node_name, .node_type = t->type, .plugin = plugin_name, .function = "check"};
+    kiln_ctx c = {.env = how->env,
+                  .node_name = node_name,
+                  .node_type = t->type,
+                  .type = t,
+                  .plugin = plugin_name,
+                  .function = "check"};
     kiln_call call = {.size = sizeof call,
                       .device = KILN_CPU,
                       .host = &engine_host,
@@ -612,7 +642,12 @@ static kiln_status check_wanted(kiln_ctx *c, const kiln_node *t, uint64_t wanted
 kiln_status ctx_wants(const call_environment *env, const char *node_name, const char *plugin_name, const kiln_node *t,
                       const void *params, kiln_value *const *in, uint64_t *inputs, error *e)
 {
-    kiln_ctx c = {.env = env, .node_name = node_name, .node_type = t->type, .plugin = plugin_name, .function = "wants"};
+    kiln_ctx c = {.env = env,
+                  .node_name = node_name,
+                  .node_type = t->type,
+                  .type = t,
+                  .plugin = plugin_name,
+                  .function = "wants"};
     if (refused(&c) != KILN_OK) return finish(&c, t, KILN_ERR_BUG, e);
     kiln_value **none = mem_calloc(t->n_in + 1u, sizeof *none);
     if (!none) return error_set(e, KILN_ERR_NOMEM, "node '%s' (%s): out of memory", node_name, t->type);
@@ -638,7 +673,7 @@ kiln_status ctx_wants(const call_environment *env, const char *node_name, const 
 kiln_status ctx_expand(const char *node_name, const char *plugin_name, const kiln_node *t, const void *params,
                        kiln_graph *g, error *e)
 {
-    kiln_ctx c = {.node_name = node_name, .node_type = t->type, .plugin = plugin_name, .function = "expand"};
+    kiln_ctx c = {.node_name = node_name, .node_type = t->type, .type = t, .plugin = plugin_name, .function = "expand"};
     if (refused(&c) != KILN_OK) return finish(&c, t, KILN_ERR_BUG, e);
     kiln_call call = {.size = sizeof call, .device = KILN_CPU, .host = &engine_host, .ctx = &c, .params = params};
     uint64_t before = float_state();

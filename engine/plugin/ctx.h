@@ -64,6 +64,7 @@ struct kiln_ctx {
     size_t node;
     const char *node_name, *node_type, *plugin; /* for messages */
     const char *function;                       /* "run", "check", "wants", "expand" */
+    const kiln_node *type;                      /* whose parameters at_param() may name; NULL: nobody's */
     int call;                                   /* supervised.h: while it runs in a process that is watched; else 0 */
     error failure;
     arena scratch;

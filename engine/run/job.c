@@ -121,7 +121,7 @@ static void check_nodes(const job *j, reading *r)
         if (!params) continue;
         const ctx_checking how = {.params = params, .wanted = g->used, .thorough = j->thorough};
         if (ctx_check(g->doc->name, r->info[i]->plugin->id, g->type, &how, &why) != KILN_OK)
-            document_fault(&r->doc, g->doc->at, NULL, "%s", why.message);
+            document_fault(&r->doc, doc_node_place(g->doc, why.param), NULL, "%s", why.message);
     }
 }
 

@@ -130,6 +130,15 @@ int document_may_suggest(const document *d, size_t n_candidates)
     return d->n_fault < SUGGEST_FAULTS && n_candidates <= SUGGEST_NAMES;
 }
 
+place doc_node_place(const doc_node *n, const char *name)
+{
+    for (size_t i = 0; name && i < n->n_input; i++) {
+        const doc_input *in = &n->input[i];
+        if (strcmp(in->name, name) == 0) return in->is_wire && in->n_wire ? in->wires[0].at : in->value_at;
+    }
+    return n->at;
+}
+
 doc_node *document_node(const document *d, const char *name)
 {
     for (size_t i = 0; i < d->n_node; i++)

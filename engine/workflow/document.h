@@ -152,6 +152,8 @@ const char *document_file(const document *d, place at); /* the path of the file 
 /* Calls line() for every fault, with "path:line:column: error: text". */
 void document_print_faults(const document *d, void (*line)(void *arg, const char *text, int is_warning), void *arg);
 void document_print_warnings(const document *d, void (*line)(void *arg, const char *text, int is_warning), void *arg);
+/* Where the node's input of this name has its value or wire; the node's place where it is not written, or name NULL. */
+place doc_node_place(const doc_node *n, const char *name);
 doc_node *document_node(const document *d, const char *name);            /* NULL: none; linear */
 workflow_param *document_param(document *d, const char *name, size_t n); /* the head's; NULL: none */
 /* The parameter that "${name}" refers to; *stem: by "${name.stem}", a file name without folder and ending. */

@@ -65,7 +65,7 @@ static int record(checker *k, graph_node *g, const void *params, kiln_graph *out
                              : error_set(&why, KILN_ERR_UNSUPPORTED, "node '%s' (%s) cannot be expanded here",
                                          g->doc->name, g->type->type);
     if (status == KILN_ERR_NOMEM) k->doc->failed = 1;
-    if (status != KILN_OK) document_fault(k->doc, g->doc->at, NULL, "%s", why.message);
+    if (status != KILN_OK) document_fault(k->doc, doc_node_place(g->doc, why.param), NULL, "%s", why.message);
     return status == KILN_OK;
 }
 

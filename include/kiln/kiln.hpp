@@ -311,6 +311,7 @@ inline std::pair<std::string_view, lent> lent::entry(size_t i) const
 
 struct range {
     double min, max, step;
+    uint32_t flags = 0; /* KILN_PARAM_ABOVE_MIN, KILN_PARAM_BELOW_MAX */
 };
 
 /* Choices of a parameter, by name; their values are 0, 1, 2, ... */
@@ -445,7 +446,8 @@ template <class Params = none> class node
     template <class M> node &number(const char *name, uint32_t type, M Params::*member, range r, const char *doc)
     {
         kiln_param &p = add_param(name, type, member, doc);
-        p.def = static_cast<double>(defaults_.*member), p.min = r.min, p.max = r.max, p.step = r.step;
+        p.def = static_cast<double>(defaults_.*member), p.min = r.min, p.max = r.max, p.step = r.step,
+        p.flags = r.flags;
         return *this;
     }
 

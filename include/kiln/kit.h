@@ -39,6 +39,12 @@
         .name = #field_, .doc = (doc_), .type = KILN_P_FLOAT, .offset = offsetof(struct_, field_), .def = (default_),  \
         .min = (min_), .max = (max_), .step = (step_)                                                                  \
     }
+/* Of more than min_. */
+#define KIT_FLOAT_ABOVE(struct_, field_, default_, min_, max_, step_, doc_)                                            \
+    {                                                                                                                  \
+        .name = #field_, .doc = (doc_), .type = KILN_P_FLOAT, .flags = KILN_PARAM_ABOVE_MIN,                           \
+        .offset = offsetof(struct_, field_), .def = (default_), .min = (min_), .max = (max_), .step = (step_)          \
+    }
 #define KIT_BOOL(struct_, field_, default_, doc_)                                                                      \
     {                                                                                                                  \
         .name = #field_, .doc = (doc_), .type = KILN_P_BOOL, .offset = offsetof(struct_, field_), .def = (default_)    \
@@ -95,6 +101,12 @@ static inline kiln_status kit_f32(const kiln_call *c, const kiln_value *v, uint3
                                   kiln_tensor *out)
 {
     return kit_f32_between(c, v, rank, rank, what, out);
+}
+
+/* The status of a failure, said to be of that parameter of the node (kiln_host.at_param). */
+static inline kiln_status kit_at_param(const kiln_call *c, kiln_status status, const char *param)
+{
+    return KILN_HAS(kiln_host, c->host, at_param) ? c->host->at_param(c->ctx, status, param) : status;
 }
 
 /* Puts a value just made into a map and drops the caller's reference; NULL is no memory. */

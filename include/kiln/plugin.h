@@ -205,8 +205,11 @@ enum {
     KILN_PARAM_CONTROL = 32,  /* INT: in a file of ComfyUI's editor, which has a node's values in the
                                  order of its parameters, a word follows this one
                                  (control_after_generate); behind a SEED it always does */
-    KILN_PARAM_OWN = 64       /* ComfyUI's node of this name has no such parameter, and those files
+    KILN_PARAM_OWN = 64,      /* ComfyUI's node of this name has no such parameter, and those files
                                  hold no value for it                                 */
+    /* 1.1: of a FLOAT whose end is not itself allowed. An older kiln refuses the plugin: #define KILN_ABI_MINOR 1 */
+    KILN_PARAM_ABOVE_MIN = 128, /* more than `min`                                    */
+    KILN_PARAM_BELOW_MAX = 256  /* less than `max`                                    */
 };
 
 typedef struct {
@@ -318,6 +321,12 @@ typedef struct {
     /* 1.1 [run] What a result looks like while it is made: height rows of width pixels, three bytes of sRGB each, from
      * the top left; copied. An event of its own ("preview", docs/workflows.md). Nothing where preview_every() is 0. */
     void (*preview)(kiln_ctx *, const uint8_t *rgb, uint32_t width, uint32_t height);
+
+    /* 1.1 [run] Says of which parameter of the node a failure is, and returns its status; nothing of KILN_OK. What is
+     * refused before a run is then shown where that value is written, or wired. The sentence gets "input 'NAME': " in
+     * front, unless the name stands in it. Another name than the node's rows have is KILN_ERR_BUG.
+     *     return host->at_param(ctx, files->check(ctx, p->prefix), "filename_prefix"); */
+    kiln_status (*at_param)(kiln_ctx *, kiln_status status, const char *param);
 } kiln_host;
 
 /* The arguments of one run(). */

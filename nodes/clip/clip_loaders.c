@@ -36,9 +36,11 @@ static void say_device(const kiln_call *c, int32_t wanted)
 static kiln_status refuse_choice(const kiln_call *c, const kiln_choice *choice, int32_t value, const char *why)
 {
     while (choice->name && choice->value != value) choice++;
-    return c->host->fail(c->ctx, KILN_ERR_UNSUPPORTED,
-                         "type '%s' is the text encoder of a model that kiln does not read yet; %s",
-                         choice->name ? choice->name : "?", why);
+    return kit_at_param(c,
+                        c->host->fail(c->ctx, KILN_ERR_UNSUPPORTED,
+                                      "type '%s' is the text encoder of a model that kiln does not read yet; %s",
+                                      choice->name ? choice->name : "?", why),
+                        "type");
 }
 
 /* ---- CLIPLoader ---- */

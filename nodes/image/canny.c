@@ -135,8 +135,11 @@ static kiln_status canny_check(const kiln_call *c)
 {
     const canny_params *p = c->params;
     if (p->low_threshold <= p->high_threshold) return KILN_OK;
-    return c->host->fail(c->ctx, KILN_ERR_INVALID, "low_threshold (%g) is above high_threshold (%g); exchange them",
-                         p->low_threshold, p->high_threshold);
+    return kit_at_param(c,
+                        c->host->fail(c->ctx, KILN_ERR_INVALID,
+                                      "low_threshold (%g) is above high_threshold (%g); exchange them",
+                                      p->low_threshold, p->high_threshold),
+                        "low_threshold");
 }
 
 static kiln_status reserve(const kiln_call *c, canny *k)

@@ -49,7 +49,8 @@ static kiln_status load_image_run(const kiln_call *c)
 /* `kiln check` looks at the first bytes; a run that follows says it itself. */
 static kiln_status load_image_check(const kiln_call *c)
 {
-    return kit_estimating(c) ? KILN_OK : picture_check(c, ((const load_params *)c->params)->image);
+    return kit_estimating(c) ? KILN_OK
+                             : kit_at_param(c, picture_check(c, ((const load_params *)c->params)->image), "image");
 }
 
 const kiln_node node_load_image = {
@@ -113,7 +114,8 @@ static kiln_status load_image_mask_run(const kiln_call *c)
 
 static kiln_status load_image_mask_check(const kiln_call *c)
 {
-    return kit_estimating(c) ? KILN_OK : picture_check(c, ((const load_mask_params *)c->params)->image);
+    return kit_estimating(c) ? KILN_OK
+                             : kit_at_param(c, picture_check(c, ((const load_mask_params *)c->params)->image), "image");
 }
 
 const kiln_node node_load_image_mask = {

@@ -89,8 +89,8 @@ static const char *unknown_token(const char *prefix, const token *t, size_t n)
 
 enum { NAME_CAPACITY = 1100 /* longer than any that kiln_files takes */ };
 
-static kiln_status file_prefix(const kiln_call *c, const char *prefix, int64_t width, int64_t height, int64_t index,
-                               char out[NAME_CAPACITY])
+static kiln_status expand_prefix(const kiln_call *c, const char *prefix, int64_t width, int64_t height, int64_t index,
+                                 char out[NAME_CAPACITY])
 {
     time_t seconds = time(NULL);
     struct tm now;
@@ -109,6 +109,12 @@ static kiln_status file_prefix(const kiln_call *c, const char *prefix, int64_t w
         return c->host->fail(c->ctx, KILN_ERR_INVALID, "the file name prefix is longer than 1024 characters");
     const kiln_files_api *files = c->host->ability(KILN_FILES_ABILITY);
     return KILN_HAS(kiln_files_api, files, check) ? files->check(c->ctx, out) : KILN_OK;
+}
+
+static kiln_status file_prefix(const kiln_call *c, const char *prefix, int64_t width, int64_t height, int64_t index,
+                               char out[NAME_CAPACITY])
+{
+    return kit_at_param(c, expand_prefix(c, prefix, width, height, index, out), "filename_prefix");
 }
 
 /* clip(255 x, 0, 255), truncated; NaN is 0. */

@@ -56,7 +56,7 @@ static kiln_status save_check(const kiln_call *c)
 {
     const kiln_files_api *files = c->host->ability(KILN_FILES_ABILITY);
     TRY(check_ending(c, "latent"));
-    return files->check(c->ctx, ((const save_params *)c->params)->prefix);
+    return kit_at_param(c, files->check(c->ctx, ((const save_params *)c->params)->prefix), "filename_prefix");
 }
 
 /* The header's JSON, padded to eight bytes; the caller frees it. NULL: no memory. */

@@ -87,7 +87,7 @@ static kiln_status run_checkpoint(const kiln_call *c)
 }
 static kiln_status check_checkpoint(const kiln_call *c)
 {
-    return check_parts(c, ((const checkpoint_params *)c->params)->path);
+    return kit_at_param(c, check_parts(c, ((const checkpoint_params *)c->params)->path), "ckpt_name");
 }
 const kiln_node node_checkpoint_loader = {
     LOADER_NODE,
@@ -187,8 +187,9 @@ static kiln_status check_config(const kiln_call *c)
 {
     const config_params *p = c->params;
     checkpoint_config config;
-    if (p->config && p->config[0] && !kit_estimating(c)) TRY(checkpoint_config_read(c, p->config, &config));
-    return check_parts(c, p->path);
+    if (p->config && p->config[0] && !kit_estimating(c))
+        TRY(kit_at_param(c, checkpoint_config_read(c, p->config, &config), "config_name"));
+    return kit_at_param(c, check_parts(c, p->path), "ckpt_name");
 }
 const kiln_node node_config_loader = {
     LOADER_NODE,
@@ -216,7 +217,7 @@ static kiln_status run_diffusers(const kiln_call *c)
 }
 static kiln_status check_diffusers(const kiln_call *c)
 {
-    return check_parts(c, ((const folder_params *)c->params)->path);
+    return kit_at_param(c, check_parts(c, ((const folder_params *)c->params)->path), "model_path");
 }
 const kiln_node node_diffusers_loader = {
     LOADER_NODE,

@@ -37,7 +37,8 @@ const kiln_node node_vae_loader = {
 static kiln_status refuse_choice(const kiln_call *c, const kiln_choice *choice, int32_t value, const char *why)
 {
     while (choice->name && choice->value != value) choice++;
-    return c->host->fail(c->ctx, KILN_ERR_UNSUPPORTED, why, choice->name ? choice->name : "?");
+    return kit_at_param(c, c->host->fail(c->ctx, KILN_ERR_UNSUPPORTED, why, choice->name ? choice->name : "?"),
+                        "weight_dtype");
 }
 
 typedef struct {

@@ -56,8 +56,8 @@ static kiln_status check(const kiln_call *c)
     if (wanted && strcasecmp(wanted, "safetensors") != 0)
         return c->host->fail(c->ctx, KILN_ERR_INVALID,
                              "-o: its name ends in .%.20s, and this node writes .safetensors files", wanted);
-    return KILN_HAS(kiln_files_api, files, check) ? files->check(c->ctx, ((const save_params *)c->params)->prefix)
-                                                  : KILN_OK;
+    if (!KILN_HAS(kiln_files_api, files, check)) return KILN_OK;
+    return kit_at_param(c, files->check(c->ctx, ((const save_params *)c->params)->prefix), "filename_prefix");
 }
 
 /* ---- what is in the file ---- */

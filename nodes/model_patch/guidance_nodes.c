@@ -351,8 +351,11 @@ static kiln_status check_seg(const kiln_call *c)
 {
     const seg_params *s = c->params;
     if (!s->unet_block_list[0] && s->unet_block == IN_MIDDLE && s->unet_block_id != 0)
-        return c->host->fail(c->ctx, KILN_ERR_INVALID, "unet_block_id is %lld, and the middle has block 0 alone",
-                             (long long)s->unet_block_id);
+        return kit_at_param(c,
+                            c->host->fail(c->ctx, KILN_ERR_INVALID,
+                                          "unet_block_id is %lld, and the middle has block 0 alone",
+                                          (long long)s->unet_block_id),
+                            "unet_block_id");
     return KILN_OK;
 }
 

@@ -95,15 +95,23 @@ static kiln_status check(const kiln_call *c)
     const window_params *p = c->params;
     retained list = {0};
     if (p->dim != 0)
-        return c->host->fail(c->ctx, KILN_ERR_UNSUPPORTED,
-                             "dim %lld is not there: windows are of the pictures of a batch, dim 0", (long long)p->dim);
+        return kit_at_param(c,
+                            c->host->fail(c->ctx, KILN_ERR_UNSUPPORTED,
+                                          "dim %lld is not there: windows are of the pictures of a batch, dim 0",
+                                          (long long)p->dim),
+                            "dim");
     if (p->context_overlap >= p->context_length)
-        return c->host->fail(c->ctx, KILN_ERR_INVALID,
-                             "context_overlap %lld is not below context_length %lld: windows would not move on",
-                             (long long)p->context_overlap, (long long)p->context_length);
-    TRY(read_list(c, "cond_retain_index_list", p->cond_retain_index_list, &list));
+        return kit_at_param(
+            c,
+            c->host->fail(c->ctx, KILN_ERR_INVALID,
+                          "context_overlap %lld is not below context_length %lld: windows would not move on",
+                          (long long)p->context_overlap, (long long)p->context_length),
+            "context_overlap");
+    TRY(kit_at_param(c, read_list(c, "cond_retain_index_list", p->cond_retain_index_list, &list),
+                     "cond_retain_index_list"));
     list.n = 0;
-    return read_list(c, "latent_retain_index_list", p->latent_retain_index_list, &list);
+    return kit_at_param(c, read_list(c, "latent_retain_index_list", p->latent_retain_index_list, &list),
+                        "latent_retain_index_list");
 }
 
 static void write_identity(const window_params *p, char to[1024])

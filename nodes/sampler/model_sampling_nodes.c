@@ -152,14 +152,20 @@ typedef struct {
     double sigma_max, sigma_min;
 } continuous_params;
 
+static kiln_status check_continuous(const kiln_call *c)
+{
+    const continuous_params *p = c->params;
+    if (p->sigma_max > p->sigma_min) return KILN_OK;
+    return kit_at_param(c,
+                        c->host->fail(c->ctx, KILN_ERR_INVALID, "sigma_max (%g) has to be above sigma_min (%g)",
+                                      p->sigma_max, p->sigma_min),
+                        "sigma_max");
+}
+
 /* Evenly spaced in log sigma: what schedules that want a table take. */
 static kiln_status continuous(const kiln_call *c, kiln_sampling_row row, const kiln_latent_scaling *latent)
 {
     const continuous_params *p = c->params;
-    if (p->sigma_min <= 0 || p->sigma_max <= p->sigma_min)
-        return c->host->fail(c->ctx, KILN_ERR_INVALID,
-                             "sigma_min is %g and sigma_max %g; sigma_min has to be above 0 and sigma_max above it",
-                             p->sigma_min, p->sigma_max);
     described *d = described_new(CONTINUOUS_LEVELS, row);
     if (!d) return KILN_ERR_NOMEM;
     kiln_continuous_sigmas(p->sigma_min, p->sigma_max, CONTINUOUS_LEVELS, d->sigma);
@@ -178,7 +184,7 @@ static const kiln_choice edm_choice[] = {
 static const kiln_param edm_param[] = {
     KIT_ENUM(continuous_params, sampling, edm_choice, EDM_V, "What the network predicts."),
     KIT_FLOAT(continuous_params, sigma_max, 120, 0, 1000, 0.001, "The highest level."),
-    KIT_FLOAT(continuous_params, sigma_min, 0.002, 0, 1000, 0.001, "The lowest level.")};
+    KIT_FLOAT_ABOVE(continuous_params, sigma_min, 0.002, 0, 1000, 0.001, "The lowest level.")};
 
 /* Playground v2.5's latents: each channel's mean and deviation over its training set, then half of it (Li et al. 2024,
  * "Playground v2.5", and the scaling in its published autoencoder's configuration). */
@@ -216,13 +222,17 @@ static kiln_status edm_run(const kiln_call *c)
 const kiln_node node_sampling_edm = {
     MODEL_NODE("ModelSamplingContinuousEDM",
                "Continuous levels; the network is given log(sigma)/4 (Karras et al. 2022)."),
-    KILN_ARRAY(in, model_in), KILN_ARRAY(param, edm_param), .params_size = sizeof(continuous_params), .run = edm_run};
+    KILN_ARRAY(in, model_in),
+    KILN_ARRAY(param, edm_param),
+    .params_size = sizeof(continuous_params),
+    .run = edm_run,
+    .check = check_continuous};
 
 static const kiln_choice v_choice[] = {{.name = "v_prediction", .value = EDM_V}, {0}};
 static const kiln_param v_param[] = {
     KIT_ENUM(continuous_params, sampling, v_choice, EDM_V, "What the network predicts."),
     KIT_FLOAT(continuous_params, sigma_max, 500, 0, 1000, 0.001, "The highest level."),
-    KIT_FLOAT(continuous_params, sigma_min, 0.03, 0, 1000, 0.001, "The lowest level.")};
+    KIT_FLOAT_ABOVE(continuous_params, sigma_min, 0.03, 0, 1000, 0.001, "The lowest level.")};
 static kiln_status v_run(const kiln_call *c)
 {
     return continuous(c, (kiln_sampling_row){.prediction = KILN_PREDICT_V, .time = KILN_TIME_ANGLE}, NULL);
@@ -231,7 +241,11 @@ static kiln_status v_run(const kiln_call *c)
 const kiln_node node_sampling_v = {
     MODEL_NODE("ModelSamplingContinuousV",
                "Continuous levels; the network is given 2/pi atan(sigma) (Salimans and Ho 2022)."),
-    KILN_ARRAY(in, model_in), KILN_ARRAY(param, v_param), .params_size = sizeof(continuous_params), .run = v_run};
+    KILN_ARRAY(in, model_in),
+    KILN_ARRAY(param, v_param),
+    .params_size = sizeof(continuous_params),
+    .run = v_run,
+    .check = check_continuous};
 
 /* ---- flow ---- */
 
@@ -255,9 +269,9 @@ typedef struct {
 } flow_params;
 
 static const kiln_param sd3_param[] = {
-    KIT_FLOAT(flow_params, shift, 3, 0, 100, 0.01, "The larger, the more steps at high noise.")};
+    KIT_FLOAT_ABOVE(flow_params, shift, 3, 0, 100, 0.01, "The larger, the more steps at high noise.")};
 static const kiln_param aura_param[] = {
-    KIT_FLOAT(flow_params, shift, 1.73, 0, 100, 0.01, "The larger, the more steps at high noise.")};
+    KIT_FLOAT_ABOVE(flow_params, shift, 1.73, 0, 100, 0.01, "The larger, the more steps at high noise.")};
 static const kiln_param flux_param[] = {
     KIT_FLOAT(flow_params, max_shift, 1.15, 0, 100, 0.01, "Log of the shift at 1024x1024."),
     KIT_FLOAT(flow_params, base_shift, 0.5, 0, 100, 0.01, "Log of the shift at 256x256."),

@@ -13,9 +13,9 @@
 
 enum { STEPS_MOST = 10000 };
 #define STEPS(type_, default_, high) KIT_INT(type_, steps, default_, 1, high, "Denoising steps.")
-#define RANGE(type_)                                                                                                   \
+#define RANGE(type_, LEAST)                                                                                            \
     KIT_FLOAT(type_, sigma_max, 14.614642, 0, 5000, 0.01, "The first level."),                                         \
-        KIT_FLOAT(type_, sigma_min, 0.0291675, 0, 5000, 0.01, "The last level before 0.")
+        LEAST(type_, sigma_min, 0.0291675, 0, 5000, 0.01, "The last level before 0.")
 #define DENOISE(type_) KIT_FLOAT(type_, denoise, 1, 0, 1, 0.01, "Share of the way; below 1 only its last part.")
 
 static const kiln_port model_in[] = {{.name = "model", .type = "MODEL", .doc = "Whose noise levels."}};
@@ -71,18 +71,14 @@ typedef struct {
     double sigma_max, sigma_min, rho, mu, beta;
 } curve_params;
 
-/* sigma_min has a logarithm or a root of its own; rho is a divisor. */
-static kiln_status check_range(const kiln_call *c, int wants_rho)
+static kiln_status check_range(const kiln_call *c)
 {
     const curve_params *p = c->params;
-    if (p->sigma_min <= 0 || p->sigma_max < p->sigma_min)
-        return c->host->fail(c->ctx, KILN_ERR_INVALID,
-                             "sigma_min is %g and sigma_max %g; they have to be above 0, and sigma_max the larger",
-                             p->sigma_min, p->sigma_max);
-    if (wants_rho && p->rho <= 0)
-        return c->host->fail(c->ctx, KILN_ERR_INVALID,
-                             "rho is %g; it has to be above 0 (7 is usual for Karras, 1 for polyexponential)", p->rho);
-    return KILN_OK;
+    if (p->sigma_max >= p->sigma_min) return KILN_OK;
+    return kit_at_param(c,
+                        c->host->fail(c->ctx, KILN_ERR_INVALID, "sigma_max (%g) is below sigma_min (%g); exchange them",
+                                      p->sigma_max, p->sigma_min),
+                        "sigma_max");
 }
 
 static kiln_status finite_levels(const kiln_call *c, const double *sigma, size_t n)
@@ -95,27 +91,31 @@ static kiln_status finite_levels(const kiln_call *c, const double *sigma, size_t
 }
 
 static const kiln_param karras_param[] = {
-    STEPS(curve_params, 20, STEPS_MOST), RANGE(curve_params),
-    KIT_FLOAT(curve_params, rho, 7, 0, 100, 0.01, "The larger, the more steps at low noise.")};
+    STEPS(curve_params, 20, STEPS_MOST), RANGE(curve_params, KIT_FLOAT_ABOVE),
+    KIT_FLOAT_ABOVE(curve_params, rho, 7, 0, 100, 0.01, "The larger, the more steps at low noise.")};
 
 static kiln_status karras_run(const kiln_call *c)
 {
     const curve_params *p = c->params;
     double *sigma = for_capacity(c, (size_t)p->steps + 1);
-    TRY(check_range(c, 1));
     if (!sigma) return KILN_ERR_NOMEM;
     return finite_levels(c, sigma, curve_karras((size_t)p->steps, p->sigma_max, p->sigma_min, p->rho, sigma));
 }
 
 const kiln_node node_karras_scheduler = {
     PLAIN_NODE("KarrasScheduler", "sampling/schedulers", "sigma^(1/rho) evenly spaced (Karras et al. 2022)."),
-    KILN_ARRAY(out, out), KILN_ARRAY(param, karras_param), .params_size = sizeof(curve_params), .run = karras_run};
+    KILN_ARRAY(out, out),
+    KILN_ARRAY(param, karras_param),
+    .params_size = sizeof(curve_params),
+    .run = karras_run,
+    .check = check_range};
 
-static const kiln_param exponential_param[] = {STEPS(curve_params, 20, STEPS_MOST), RANGE(curve_params)};
+static const kiln_param exponential_param[] = {STEPS(curve_params, 20, STEPS_MOST),
+                                               RANGE(curve_params, KIT_FLOAT_ABOVE)};
 static const kiln_param polyexponential_param[] = {
-    STEPS(curve_params, 20, STEPS_MOST), RANGE(curve_params),
-    KIT_FLOAT(curve_params, rho, 1, 0, 100, 0.01,
-              "1 is evenly spaced in log sigma; the larger, the more steps at low noise.")};
+    STEPS(curve_params, 20, STEPS_MOST), RANGE(curve_params, KIT_FLOAT_ABOVE),
+    KIT_FLOAT_ABOVE(curve_params, rho, 1, 0, 100, 0.01,
+                    "1 is evenly spaced in log sigma; the larger, the more steps at low noise.")};
 
 static kiln_status exponential(const kiln_call *c, double rho)
 {
@@ -125,28 +125,30 @@ static kiln_status exponential(const kiln_call *c, double rho)
     return finite_levels(c, sigma, curve_polyexponential((size_t)p->steps, p->sigma_max, p->sigma_min, rho, sigma));
 }
 
-static kiln_status exponential_run(const kiln_call *c)
-{
-    TRY(check_range(c, 0));
-    return exponential(c, 1);
-}
+static kiln_status exponential_run(const kiln_call *c) { return exponential(c, 1); }
 
 static kiln_status polyexponential_run(const kiln_call *c)
 {
-    TRY(check_range(c, 1));
     return exponential(c, ((const curve_params *)c->params)->rho);
 }
 
 const kiln_node node_exponential_scheduler = {
-    PLAIN_NODE("ExponentialScheduler", "sampling/schedulers", "log sigma evenly spaced."), KILN_ARRAY(out, out),
-    KILN_ARRAY(param, exponential_param), .params_size = sizeof(curve_params), .run = exponential_run};
+    PLAIN_NODE("ExponentialScheduler", "sampling/schedulers", "log sigma evenly spaced."),
+    KILN_ARRAY(out, out),
+    KILN_ARRAY(param, exponential_param),
+    .params_size = sizeof(curve_params),
+    .run = exponential_run,
+    .check = check_range};
 const kiln_node node_polyexponential_scheduler = {
     PLAIN_NODE("PolyexponentialScheduler", "sampling/schedulers", "A power of evenly spaced places, in log sigma."),
-    KILN_ARRAY(out, out), KILN_ARRAY(param, polyexponential_param), .params_size = sizeof(curve_params),
-    .run = polyexponential_run};
+    KILN_ARRAY(out, out),
+    KILN_ARRAY(param, polyexponential_param),
+    .params_size = sizeof(curve_params),
+    .run = polyexponential_run,
+    .check = check_range};
 
 static const kiln_param laplace_param[] = {
-    STEPS(curve_params, 20, STEPS_MOST), RANGE(curve_params),
+    STEPS(curve_params, 20, STEPS_MOST), RANGE(curve_params, KIT_FLOAT),
     KIT_FLOAT(curve_params, mu, 0, -10, 10, 0.1, "log sigma round which steps are dense."),
     KIT_FLOAT(curve_params, beta, 0.5, 0, 10, 0.1, "How far they spread.")};
 
@@ -154,7 +156,6 @@ static kiln_status laplace_run(const kiln_call *c)
 {
     const curve_params *p = c->params;
     double *sigma = for_capacity(c, (size_t)p->steps + 1);
-    if (p->sigma_max < p->sigma_min) TRY(check_range(c, 0));
     if (!sigma) return KILN_ERR_NOMEM;
     return finite_levels(c, sigma, curve_laplace((size_t)p->steps, p->sigma_max, p->sigma_min, p->mu, p->beta, sigma));
 }
@@ -162,7 +163,11 @@ static kiln_status laplace_run(const kiln_call *c)
 const kiln_node node_laplace_scheduler = {
     PLAIN_NODE("LaplaceScheduler", "sampling/schedulers",
                "Quantiles of a Laplace law of log sigma. Makes `steps` levels, one step fewer, and does not end at 0."),
-    KILN_ARRAY(out, out), KILN_ARRAY(param, laplace_param), .params_size = sizeof(curve_params), .run = laplace_run};
+    KILN_ARRAY(out, out),
+    KILN_ARRAY(param, laplace_param),
+    .params_size = sizeof(curve_params),
+    .run = laplace_run,
+    .check = check_range};
 
 typedef struct {
     int64_t steps;
@@ -196,8 +201,8 @@ typedef struct {
 
 static const kiln_param beta_param[] = {
     STEPS(beta_params, 20, STEPS_MOST),
-    KIT_FLOAT(beta_params, alpha, 0.6, 0, 50, 0.01, "Below 1: dense at high noise."),
-    KIT_FLOAT(beta_params, beta, 0.6, 0, 50, 0.01, "Below 1: dense at low noise.")};
+    KIT_FLOAT_ABOVE(beta_params, alpha, 0.6, 0, 50, 0.01, "Below 1: dense at high noise."),
+    KIT_FLOAT_ABOVE(beta_params, beta, 0.6, 0, 50, 0.01, "Below 1: dense at low noise.")};
 
 static kiln_status beta_run(const kiln_call *c)
 {
@@ -206,8 +211,6 @@ static kiln_status beta_run(const kiln_call *c)
     double *sigma = for_capacity(c, (size_t)p->steps + 1);
     TRY(sample_model_sampling(c, c->in[0], &counted));
     if (!sigma) return KILN_ERR_NOMEM;
-    if (p->alpha <= 0 || p->beta <= 0)
-        return c->host->fail(c->ctx, KILN_ERR_INVALID, "alpha and beta have to be above 0 (0.6 is usual)");
     kiln_schedule_input in;
     TRY(model_sampling_schedule_input(c, &counted, (size_t)p->steps, &in));
     return sigmas_new(c, sigma, schedule_beta(&in, p->alpha, p->beta, sigma, (size_t)p->steps + 1), &c->out[0]);

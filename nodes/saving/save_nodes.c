@@ -61,7 +61,7 @@ static kiln_status check(const kiln_call *c)
 {
     const kiln_files_api *files = c->host->ability(KILN_FILES_ABILITY);
     TRY(check_ending(c, "safetensors"));
-    return files->check(c->ctx, params_of(c)->prefix);
+    return kit_at_param(c, files->check(c->ctx, params_of(c)->prefix), "filename_prefix");
 }
 
 static kiln_status refuse(const kiln_call *c, const char *what, const char *family)

@@ -33,7 +33,7 @@ static kiln_status check_ending(const kiln_call *c, const char *own)
 static kiln_status check(const kiln_call *c)
 {
     TRY(check_ending(c, format[((const save_params *)c->params)->format].name));
-    return files_of(c)->check(c->ctx, ((const save_params *)c->params)->prefix);
+    return kit_at_param(c, files_of(c)->check(c->ctx, ((const save_params *)c->params)->prefix), "filename_prefix");
 }
 
 /* Indented, or NULL where it is no JSON. The caller frees it. */

@@ -62,8 +62,10 @@ static kiln_status check(const kiln_call *c)
 {
     const interval_params *p = c->params;
     if (p->low <= p->high) return KILN_OK;
-    return c->host->fail(c->ctx, KILN_ERR_INVALID, "low is %g and high %g; give the lower level as low", p->low,
-                         p->high);
+    return kit_at_param(
+        c,
+        c->host->fail(c->ctx, KILN_ERR_INVALID, "low is %g and high %g; give the lower level as low", p->low, p->high),
+        "low");
 }
 
 static kiln_status run(const kiln_call *c)

@@ -63,11 +63,7 @@ static kiln_status sde_second_stage(const kiln_sampling *s, size_t i, kiln_laten
 
 static kiln_status run_dpmpp_sde(const kiln_sampling *s)
 {
-    const sde_options *o = s->options;
     SLOT(s, d, "denoised");
-    if (!(o->r > 0))
-        return s->fail(s, KILN_ERR_INVALID,
-                       "dpmpp_sde's r is %g; the stage lies at r of a step, so r has to be above 0", o->r);
     for (size_t i = s->first; i < s->n; i++) {
         TRY(s->denoise(s, s->x, level_at(s, i), d));
         if (s->sigma[i + 1] == 0)
@@ -82,7 +78,7 @@ static kiln_status run_dpmpp_sde(const kiln_sampling *s)
 static const kiln_param sde_params[] = {
     ETA(sde_options),
     S_NOISE(sde_options),
-    NUMBER(sde_options, r, 0.5, 0, 100, "Where in a step, in log-SNR, the second evaluation lies; above 0."),
+    KIT_FLOAT_ABOVE(sde_options, r, 0.5, 0, 100, 0.01, "Where in a step, in log-SNR, the second evaluation lies."),
 };
 
 /* ---- dpmpp_2m_sde: the guess's change from the step before, weighted by the midpoint rule or exactly (heun) ---- */

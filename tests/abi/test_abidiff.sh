@@ -64,7 +64,7 @@ finds an_enum_that_is_renumbered "KILN_ERR_NOMEM" plugin.h 's/KILN_ERR_NOMEM = -
 allows() { # NAME FILE SED
     changed "$2" "$3" && compile "$work/include" "$work/other.so" && differ "$work/now.so" "$work/other.so"; verdict "$1" $?
 }
-allows a_member_at_the_end plugin.h 's/^(    void \(\*preview\)\(kiln_ctx.*)$/\1\n    void (*later)(int level);/'
+allows a_member_at_the_end plugin.h 's/^} kiln_host;/    void (*later)(int level);\n&/'
 allows a_new_enumerator plugin.h 's/KILN_LOG_DEBUG \}/KILN_LOG_DEBUG, KILN_LOG_TRACE }/'
 allows a_new_status plugin.h 's/KILN_ERR_BUG = -6/KILN_ERR_BUG = -6, KILN_ERR_LATER = -7/'
 allows a_new_struct value.h 's/^#define KILN_VALUE_ABILITY.*/&\ntypedef struct { uint32_t size; } kiln_new;/'

@@ -50,7 +50,7 @@ finds a_new_struct_without_a_size 1 'struct kiln_new is new and does not begin w
 
 # ---- what may be done: counted it is fine, uncounted it is said
 next=$(($(sed -n 's/^#define KILN_ABI_NEWEST //p' "$KILN_ROOT/include/kiln/plugin.h") + 1))
-grown='s/^(    void \(\*preview\)\(kiln_ctx.*)$/\1\n    void (*later)(int level);/'
+grown='s/^} kiln_host;/    void (*later)(int level);\n&/'
 finds growth_that_is_not_counted 2 'added: kiln_host.later' plugin.h "$grown"
 finds growth_that_is_counted 0 'added: kiln_host.later' plugin.h "$grown;s/^#define KILN_ABI_NEWEST .*/#define KILN_ABI_NEWEST $next/"
 finds a_new_value_that_is_counted 0 'added: KILN_LOG_TRACE' plugin.h "s/KILN_LOG_DEBUG \}/KILN_LOG_DEBUG, KILN_LOG_TRACE }/;s/^#define KILN_ABI_NEWEST .*/#define KILN_ABI_NEWEST $next/"

@@ -511,6 +511,15 @@ static void test_a_table_is_legal_or_says_why(void)
         {{.name = "a", .doc = "x", .type = KILN_P_ENUM, KILN_CHOICES(every_mode), .def = 5},
          "is the value of no choice"},
         {{.name = "a", .doc = "x", .type = KILN_P_NAME}, "where its names come from"},
+        {{.name = "a", .doc = "x", .type = KILN_P_INT, .flags = KILN_PARAM_ABOVE_MIN, .max = 9, .def = 1},
+         "leaves out an end of its range; that takes type FLOAT"},
+        {{.name = "a", .doc = "x", .type = KILN_P_FLOAT, .flags = KILN_PARAM_ABOVE_MIN, .max = 1},
+         "is outside its range 0 to 1, an end that it leaves out"},
+        {{.name = "a", .doc = "x", .type = KILN_P_FLOAT, .flags = KILN_PARAM_BELOW_MAX, .max = 1, .def = 1},
+         "an end that it leaves out"},
+        {{.name = "a", .doc = "x", .type = KILN_P_FLOAT, .flags = KILN_PARAM_BELOW_MAX, .min = 1, .max = 1, .def = 1},
+         "nothing lies between the ends 1 and 1"},
+        {{.name = "a", .doc = "x", .type = KILN_P_FLOAT, .flags = 512, .max = 1}, "flags 0x200"},
     };
     error e = {0};
     CHECK_MSG(check_rows(every_row, EVERY_N, &e) == KILN_OK, "%s", e.message);
@@ -555,6 +564,54 @@ static void test_a_table_is_legal_or_says_why(void)
     CHECK_EQ(param_rows_check(&empty, &e), KILN_OK);
 }
 
+/* What is REQUIRED may have any default, and no number of it is out of reach. */
+static void test_a_default_beyond_all_numbers(void)
+{
+    static const double far[] = {1e300, -1e300, 9.25e18, NAN, INFINITY, -INFINITY};
+    static const int64_t nearest[] = {INT64_MAX, INT64_MIN, INT64_MAX, 0, INT64_MAX, INT64_MIN};
+    for (size_t i = 0; i < sizeof far / sizeof far[0]; i++) {
+        const kiln_param whole = {.name = "a", .doc = "x", .type = KILN_P_INT, .def = far[i]},
+                         one = {EVERY_ROW(KILN_P_ENUM, mode), .def = far[i], KILN_CHOICES(every_mode)};
+        CHECK_EQ(param_default_value(&whole).whole, nearest[i]);
+        CHECK_EQ(param_default_value(&one).whole, nearest[i]);
+    }
+}
+
+/* (0,1), [0,1), (0,1] and [0,1]: which ends are taken, how they are described, and what the end is. */
+static void test_open_ends(void)
+{
+    static const struct {
+        uint32_t flags;
+        int low, high;
+        const char *text;
+    } rows[] = {
+        {0, 1, 1, "a number from 0 to 1"},
+        {KILN_PARAM_ABOVE_MIN, 0, 1, "a number above 0 and up to 1"},
+        {KILN_PARAM_BELOW_MAX, 1, 0, "a number from 0 to below 1"},
+        {KILN_PARAM_ABOVE_MIN | KILN_PARAM_BELOW_MAX, 0, 0, "a number above 0 and below 1"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const kiln_param p = {
+            .name = "a", .doc = "x", .type = KILN_P_FLOAT, .flags = rows[i].flags, .max = 1, .def = 0.5};
+        arena a = {0};
+        double number = 7;
+        param_value low = param_written("0", 0), high = param_written("1.0", 0), end;
+        error e = {0};
+        str text = {0};
+        CHECK_MSG(check_rows(&p, 1, &e) == KILN_OK, "%s", e.message);
+        CHECK_EQ(param_put(&p, &low, NULL, &a, &number, &e) == KILN_OK, rows[i].low);
+        CHECK(rows[i].low ? number == 0 : number == 7 && strstr(e.message, rows[i].text));
+        e = (error){0};
+        CHECK_EQ(param_put(&p, &high, NULL, &a, &number, &e) == KILN_OK, rows[i].high);
+        param_describe(&p, NULL, 0, &text);
+        CHECK_MSG(strcmp(str_text(&text), rows[i].text) == 0, "%s", str_text(&text));
+        for (int k = 0; k < 2; k++)
+            CHECK(param_end(&p, k, &end) && param_put(&p, &end, NULL, &a, &number, NULL) == KILN_OK);
+        CHECK(fabs(number - 1) < 1e-15);
+        str_free(&text), arena_free(&a);
+    }
+}
+
 static void test_rows_are_found_by_name(void)
 {
     kiln_param_table t = {
@@ -579,6 +636,8 @@ int main(int argc, char **argv)
         CASE(test_without_names),
         CASE(test_hashes_are_what_they_were),
         CASE(test_a_table_is_legal_or_says_why),
+        CASE(test_a_default_beyond_all_numbers),
+        CASE(test_open_ends),
         CASE(test_rows_are_found_by_name),
     };
     int failed = test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);

@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "base/memory_alloc.h"
+#include "kiln/kit.h"
 #include "plugin/ctx.h"
 #include "plugin/output.h"
 #include "tensor/value.h"
@@ -301,6 +302,65 @@ static void test_check_is_told_what_is_taken(void)
     CHECK_EQ(wanted_seen, 5);
 }
 
+typedef struct {
+    int64_t way;
+} way_params;
+
+static kiln_status blame_way(const kiln_call *c)
+{
+    const kiln_host *h = c->host;
+    switch (((const way_params *)c->params)->way) {
+    case 0: return h->at_param(c->ctx, KILN_OK, "way");
+    case 1: return h->at_param(c->ctx, h->fail(c->ctx, KILN_ERR_INVALID, "the moon is too far"), "way");
+    case 2: return h->at_param(c->ctx, h->fail(c->ctx, KILN_ERR_IO, "no way leads there"), "way");
+    case 3: return h->at_param(c->ctx, KILN_ERR_UNSUPPORTED, "way");
+    case 4: return h->at_param(c->ctx, h->fail(c->ctx, KILN_ERR_INVALID, "too far"), "weg");
+    case 5: return h->at_param(c->ctx, h->fail(c->ctx, KILN_ERR_INVALID, "too far"), NULL);
+    case 6: /* the first that is named counts */
+        h->at_param(c->ctx, h->fail(c->ctx, KILN_ERR_INVALID, "too far"), "way");
+        return h->at_param(c->ctx, KILN_ERR_INVALID, "other");
+    default: return kit_at_param(c, h->fail(c->ctx, KILN_ERR_INVALID, "too far"), "way");
+    }
+}
+
+static void test_a_failure_names_its_parameter(void)
+{
+    static const kiln_param param[] = {KIT_INT(way_params, way, 0, 0, 9, "x"), KIT_INT(way_params, way, 0, 0, 9, "x")};
+    kiln_param row[2] = {param[0], param[1]};
+    row[1].name = "other";
+    const kiln_node type = {.size = sizeof type,
+                            .type = "Tried",
+                            .run = nothing,
+                            .check = blame_way,
+                            .param = row,
+                            .n_param = 2,
+                            .param_stride = sizeof *row,
+                            .params_size = sizeof(way_params)};
+    static const struct {
+        kiln_status status;
+        const char *param, *message;
+    } way[] = {
+        {KILN_OK, NULL, ""},
+        {KILN_ERR_INVALID, "way", "node 'n' (Tried): input 'way': the moon is too far"},
+        {KILN_ERR_IO, "way", "node 'n' (Tried): no way leads there"},
+        {KILN_ERR_UNSUPPORTED, "way",
+         "node 'n' (Tried): input 'way': it was refused without saying why (not supported)"},
+        {KILN_ERR_BUG, NULL,
+         "node 'n' (Tried): plugin p: at_param() names the parameter 'weg', which the node does not have"},
+        {KILN_ERR_BUG, NULL,
+         "node 'n' (Tried): plugin p: at_param() names the parameter '', which the node does not have"},
+        {KILN_ERR_INVALID, "way", "node 'n' (Tried): input 'way': too far"},
+        {KILN_ERR_INVALID, "way", "node 'n' (Tried): input 'way': too far"},
+    };
+    for (size_t i = 0; i < sizeof way / sizeof way[0]; i++) {
+        const way_params params = {.way = (int64_t)i};
+        error e = {0};
+        CHECK_EQ(ctx_check("n", "p", &type, &(ctx_checking){.params = &params}, &e), way[i].status);
+        CHECK_STR(e.message, way[i].message);
+        CHECK(way[i].param ? e.param && strcmp(e.param, way[i].param) == 0 : !e.param);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
@@ -312,6 +372,7 @@ int main(int argc, char **argv)
         CASE(test_out_of_memory_at_each_allocation),
         CASE(test_an_output_that_nobody_takes),
         CASE(test_check_is_told_what_is_taken),
+        CASE(test_a_failure_names_its_parameter),
     };
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }

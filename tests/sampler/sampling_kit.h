@@ -188,23 +188,21 @@ static inline int same_latent(const kiln_value *a, const kiln_value *b)
 
 /* ---- calls ---- */
 
-/* One setting into the node's struct; the program ends when the node has no such parameter. */
-static inline void call_set(const kiln_node *type, char *one, arena *strings, void *params)
+/* One setting into the node's struct, which may refuse it; the program ends when the node has no such parameter. */
+static inline kiln_status call_set(const kiln_node *type, char *one, arena *strings, void *params, error *why)
 {
-    error why = {0};
     char *name = one + strspn(one, " "), *value = strchr(name, '=');
     uint32_t i = 0;
-    if (!value) return;
+    if (!value) return KILN_OK;
     *value++ = '\0';
     while (i < type->n_param && strcmp(type->param[i].name, name) != 0) i++;
     if (!CHECK_MSG(i < type->n_param, "%s has no parameter '%s'", type->type, name)) exit(1);
     param_value written = param_written(value, 0);
-    if (!CHECK_MSG(param_put(&type->param[i], &written, &registry_names, strings, params, &why) == KILN_OK,
-                   "%s: %s: %s", type->type, name, why.message))
-        exit(1);
+    return param_put(&type->param[i], &written, &registry_names, strings, params, why);
 }
 
-/* The inputs stay the caller's. On failure outputs are NULL and call_why says why. */
+/* Parameters, check() and run(), as a run calls them. The inputs stay the caller's. On failure outputs are NULL and
+ * call_why says why. */
 static inline kiln_status call(const kiln_node *type, const char *settings, kiln_value *const *in, kiln_value **out)
 {
     static _Alignas(16) unsigned char params[512];
@@ -214,10 +212,15 @@ static inline kiln_status call(const kiln_node *type, const char *settings, kiln
     memset(params, 0, sizeof params);
     for (uint32_t i = 0; i < type->n_param; i++) (void)param_default(&type->param[i], &strings, params);
     snprintf(text, sizeof text, "%s", settings);
-    for (char *rest = text, *one; (one = strsep(&rest, ";")) != NULL;) call_set(type, one, &strings, params);
     rig_ctx(); /* the environment exists */
     call_why = (error){0};
-    kiln_status status = ctx_call(&rig_environment, 0, "test", "sampler", type, NULL, params, in, out, &call_why);
+    kiln_status status = KILN_OK;
+    for (char *rest = text, *one; status == KILN_OK && (one = strsep(&rest, ";")) != NULL;)
+        status = call_set(type, one, &strings, params, &call_why);
+    const ctx_checking how = {.params = params, .wanted = UINT64_MAX, .env = &rig_environment};
+    if (status == KILN_OK) status = ctx_check("test", "sampler", type, &how, &call_why);
+    if (status == KILN_OK)
+        status = ctx_call(&rig_environment, 0, "test", "sampler", type, NULL, params, in, out, &call_why);
     arena_free(&strings);
     return status;
 }

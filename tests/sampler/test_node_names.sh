@@ -3,7 +3,7 @@
 # ranges and choices. The other tests call the nodes' rows and would not see a name misspelt or a default moved.
 #
 # A line of the table: NODE, then INPUT:TYPE (INPUT?:TYPE may be left out), PARAMETER=DEFAULT[LEAST..MOST],
-# PARAMETER=DEFAULT{CHOICE,...} (PARAMETER=* is not looked into), >OUTPUT:TYPE. ComfyUI's nodes have these; what kiln has beyond them is in `own`.
+# PARAMETER=DEFAULT(LEAST..MOST] where LEAST itself is not taken, PARAMETER=DEFAULT{CHOICE,...} (PARAMETER=* is not looked into), >OUTPUT:TYPE. ComfyUI's nodes have these; what kiln has beyond them is in `own`.
 set -u
 kiln=$KILN_BUILD/kiln
 cd "$KILN_ROOT" || exit 2
@@ -27,12 +27,12 @@ DualCFGGuider model:MODEL cond1:CONDITIONING cond2:CONDITIONING negative:CONDITI
 DualModelGuider model:MODEL positive:CONDITIONING cfg=4[0..100] model_negative?:MODEL negative?:CONDITIONING >GUIDER:GUIDER
 PerpNegGuider model:MODEL positive:CONDITIONING negative:CONDITIONING empty_conditioning:CONDITIONING cfg=8[0..100] neg_scale=1[0..100] >GUIDER:GUIDER
 BasicScheduler model:MODEL scheduler=* steps=20[1..10000] denoise=1[0..1] >SIGMAS:SIGMAS
-KarrasScheduler steps=20[1..10000] sigma_max=14.614642[0..5000] sigma_min=0.0291675[0..5000] rho=7[0..100] >SIGMAS:SIGMAS
-ExponentialScheduler steps=20[1..10000] sigma_max=14.614642[0..5000] sigma_min=0.0291675[0..5000] >SIGMAS:SIGMAS
-PolyexponentialScheduler steps=20[1..10000] sigma_max=14.614642[0..5000] sigma_min=0.0291675[0..5000] rho=1[0..100] >SIGMAS:SIGMAS
+KarrasScheduler steps=20[1..10000] sigma_max=14.614642[0..5000] sigma_min=0.0291675(0..5000] rho=7(0..100] >SIGMAS:SIGMAS
+ExponentialScheduler steps=20[1..10000] sigma_max=14.614642[0..5000] sigma_min=0.0291675(0..5000] >SIGMAS:SIGMAS
+PolyexponentialScheduler steps=20[1..10000] sigma_max=14.614642[0..5000] sigma_min=0.0291675(0..5000] rho=1(0..100] >SIGMAS:SIGMAS
 LaplaceScheduler steps=20[1..10000] sigma_max=14.614642[0..5000] sigma_min=0.0291675[0..5000] mu=0[-10..10] beta=0.5[0..10] >SIGMAS:SIGMAS
 VPScheduler steps=20[1..10000] beta_d=19.9[0..5000] beta_min=0.1[0..5000] eps_s=0.001[0..1] >SIGMAS:SIGMAS
-BetaSamplingScheduler model:MODEL steps=20[1..10000] alpha=0.6[0..50] beta=0.6[0..50] >SIGMAS:SIGMAS
+BetaSamplingScheduler model:MODEL steps=20[1..10000] alpha=0.6(0..50] beta=0.6(0..50] >SIGMAS:SIGMAS
 SDTurboScheduler model:MODEL steps=1[1..10] denoise=1[0..1] >SIGMAS:SIGMAS
 AlignYourStepsScheduler model_type=SD1{SD1,SDXL,SVD} steps=10[1..10000] denoise=1[0..1] >SIGMAS:SIGMAS
 GITSScheduler coeff=1.2[0.8..1.5] steps=10[2..1000] denoise=1[0..1] >SIGMAS:SIGMAS
@@ -50,7 +50,7 @@ SamplerEulerCFGpp version=regular{regular,alternative} >SAMPLER:SAMPLER
 SamplerLMS order=4[1..100] >SAMPLER:SAMPLER
 SamplerDPMPP_2M_SDE solver_type=midpoint{midpoint,heun} eta=1[0..100] s_noise=1[0..100] noise_device=gpu{gpu,cpu} >SAMPLER:SAMPLER
 SamplerDPMPP_3M_SDE eta=1[0..100] s_noise=1[0..100] noise_device=gpu{gpu,cpu} >SAMPLER:SAMPLER
-SamplerDPMPP_SDE eta=1[0..100] s_noise=1[0..100] r=0.5[0..100] noise_device=gpu{gpu,cpu} >SAMPLER:SAMPLER
+SamplerDPMPP_SDE eta=1[0..100] s_noise=1[0..100] r=0.5(0..100] noise_device=gpu{gpu,cpu} >SAMPLER:SAMPLER
 SamplerDPMPP_2S_Ancestral eta=1[0..100] s_noise=1[0..100] >SAMPLER:SAMPLER
 SamplerDPMAdaptative order=3[2..3] rtol=0.05[0..100] atol=0.0078[0..100] h_init=0.05[0..100] pcoeff=0[0..100] icoeff=1[0..100] dcoeff=0[0..100] accept_safety=0.81[0..100] eta=0[0..100] s_noise=1[0..100] >SAMPLER:SAMPLER
 SamplerER_SDE solver_type=ER-SDE{ER-SDE,Reverse-time_SDE,ODE} max_stage=3[1..3] eta=1[0..10] s_noise=1[0..100] >SAMPLER:SAMPLER
@@ -61,10 +61,10 @@ SamplerLCMUpscale scale_ratio=1[0.1..20] scale_steps=-1[-1..1000] upscale_method
 PerpNeg model:MODEL empty_conditioning:CONDITIONING neg_scale=1[0..100] >MODEL:MODEL
 RescaleCFG model:MODEL multiplier=0.7[0..1] >MODEL:MODEL
 ModelSamplingDiscrete model:MODEL sampling=eps{eps,v_prediction,lcm,x0,img_to_img,img_to_img_flow} zsnr=false >MODEL:MODEL
-ModelSamplingContinuousEDM model:MODEL sampling=v_prediction{v_prediction,edm,edm_playground_v2.5,eps,cosmos_rflow} sigma_max=120[0..1000] sigma_min=0.002[0..1000] >MODEL:MODEL
-ModelSamplingContinuousV model:MODEL sampling=v_prediction{v_prediction} sigma_max=500[0..1000] sigma_min=0.03[0..1000] >MODEL:MODEL
-ModelSamplingSD3 model:MODEL shift=3[0..100] >MODEL:MODEL
-ModelSamplingAuraFlow model:MODEL shift=1.73[0..100] >MODEL:MODEL
+ModelSamplingContinuousEDM model:MODEL sampling=v_prediction{v_prediction,edm,edm_playground_v2.5,eps,cosmos_rflow} sigma_max=120[0..1000] sigma_min=0.002(0..1000] >MODEL:MODEL
+ModelSamplingContinuousV model:MODEL sampling=v_prediction{v_prediction} sigma_max=500[0..1000] sigma_min=0.03(0..1000] >MODEL:MODEL
+ModelSamplingSD3 model:MODEL shift=3(0..100] >MODEL:MODEL
+ModelSamplingAuraFlow model:MODEL shift=1.73(0..100] >MODEL:MODEL
 ModelSamplingFlux model:MODEL max_shift=1.15[0..100] base_shift=0.5[0..100] width=1024[16..16384] height=1024[16..16384] >MODEL:MODEL
 DifferentialDiffusion model:MODEL strength=1[0..1] >MODEL:MODEL
 ModelRange model:MODEL other:MODEL start_percent=0.8[0..1] name="refiner" >MODEL:MODEL
@@ -86,6 +86,7 @@ flatten() {
         part == "inputs:" { mark = rest ~ /, optional/ ? "?" : ""; sub(/,.*/, "", rest); print node, name mark ":" rest }
         part == "outputs:" { sub(/,.*/, "", rest); print node, ">" name ":" rest }
         part != "parameters:" { next }
+        rest ~ /^a number above / { split(rest, w, / above | and up to |;/); print node, name "=" value "(" w[2] ".." w[3] "]"; next }
         rest ~ /^a (whole )?number from / { split(rest, w, / from | to |;/); print node, name "=" value "[" w[2] ".." w[3] "]"; next }
         rest ~ /^one of / { sub(/^one of /, "", rest); sub(/; default .*/, "", rest); gsub(/, /, ",", rest); gsub(/ /, "_", rest); print node, name "=" value "{" rest "}"; next }
         { print node, name "=" value }' "$@"

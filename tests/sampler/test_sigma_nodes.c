@@ -175,9 +175,9 @@ static void test_percent_to_sigma(void)
 static void test_sigmas_refused(void)
 {
     kiln_value *m = network_model(), *none = sigmas_of(0, NULL), *in[1] = {m}, *empty[1] = {none};
-    refused(&node_karras_scheduler, "rho=0", in, "rho is 0");
+    refused(&node_karras_scheduler, "rho=0", in, "'0' is not a number above 0 and up to 100");
     refused(&node_karras_scheduler, "sigma_min=0", in, "above 0");
-    refused(&node_exponential_scheduler, "sigma_max=1; sigma_min=2", in, "sigma_max the larger");
+    refused(&node_exponential_scheduler, "sigma_max=1; sigma_min=2", in, "sigma_max (1) is below sigma_min (2)");
     refused(&node_polyexponential_scheduler, "sigma_min=0", in, "above 0");
     refused(&node_vp_scheduler, "beta_d=5000", in, "no number to work with");
     refused(&node_beta_scheduler, "alpha=0", in, "above 0");
@@ -187,8 +187,8 @@ static void test_sigmas_refused(void)
     refused(&node_manual_sigmas, "sigmas=3, -1", in, "'-1' is no noise level");
     refused(&node_manual_sigmas, "sigmas=nan", in, "'nan'");
     refused(&node_basic_scheduler, "steps=10000; denoise=0.01", in, "at most");
-    refused(&node_sampling_sd3, "shift=0", in, "shift of 0");
-    refused(&node_sampling_edm, "sigma_max=1; sigma_min=2", in, "sigma_max above it");
+    refused(&node_sampling_sd3, "shift=0", in, "above 0");
+    refused(&node_sampling_edm, "sigma_max=1; sigma_min=2", in, "sigma_max (1) has to be above sigma_min (2)");
     drop(m), drop(none);
 }
 

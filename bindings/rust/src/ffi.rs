@@ -124,6 +124,8 @@ pub const KILN_PARAM_FLOORED : _bindgen_ty_4 = 8;
 pub const KILN_PARAM_PASSED : _bindgen_ty_4 = 16;
 pub const KILN_PARAM_CONTROL : _bindgen_ty_4 = 32;
 pub const KILN_PARAM_OWN : _bindgen_ty_4 = 64;
+pub const KILN_PARAM_ABOVE_MIN : _bindgen_ty_4 = 128;
+pub const KILN_PARAM_BELOW_MAX : _bindgen_ty_4 = 256;
 pub type _bindgen_ty_4 = :: std :: os :: raw :: c_uint;
 # [repr (C)] # [derive (Copy , Clone)] pub struct kiln_choice {
     pub name : * const :: std :: os :: raw :: c_char,
@@ -169,7 +171,8 @@ pub type _bindgen_ty_4 = :: std :: os :: raw :: c_uint;
     pub about : :: std :: option :: Option < unsafe extern "C" fn (arg1 : * mut kiln_ctx , what : * const :: std :: os :: raw :: c_char) >,
     pub draft : :: std :: option :: Option < unsafe extern "C" fn (arg1 : * mut kiln_ctx , text : * const :: std :: os :: raw :: c_char) >,
     pub preview_every : :: std :: option :: Option < unsafe extern "C" fn (arg1 : * mut kiln_ctx) -> u32 >,
-    pub preview : :: std :: option :: Option < unsafe extern "C" fn (arg1 : * mut kiln_ctx , rgb : * const u8 , width : u32 , height : u32) > ,}
+    pub preview : :: std :: option :: Option < unsafe extern "C" fn (arg1 : * mut kiln_ctx , rgb : * const u8 , width : u32 , height : u32) >,
+    pub at_param : :: std :: option :: Option < unsafe extern "C" fn (arg1 : * mut kiln_ctx , status : kiln_status , param : * const :: std :: os :: raw :: c_char) -> kiln_status > ,}
 # [repr (C)] # [derive (Copy , Clone)] pub struct kiln_call {
     pub size : u32,
     pub device : u32,
@@ -1476,7 +1479,8 @@ pub type _bindgen_ty_22 = :: std :: os :: raw :: c_uint;
     pub sampler : :: std :: option :: Option < unsafe extern "C" fn (name : * const :: std :: os :: raw :: c_char) -> * const kiln_sampler >,
     pub schedule_count : :: std :: option :: Option < unsafe extern "C" fn () -> usize >,
     pub schedule_at : :: std :: option :: Option < unsafe extern "C" fn (i : usize) -> * const kiln_schedule >,
-    pub schedule : :: std :: option :: Option < unsafe extern "C" fn (name : * const :: std :: os :: raw :: c_char) -> * const kiln_schedule > ,}
+    pub schedule : :: std :: option :: Option < unsafe extern "C" fn (name : * const :: std :: os :: raw :: c_char) -> * const kiln_schedule >,
+    pub plugin_of : :: std :: option :: Option < unsafe extern "C" fn (row : * const :: std :: os :: raw :: c_void) -> * const :: std :: os :: raw :: c_char > ,}
 # [repr (C)] # [derive (Copy , Clone)] pub struct kiln_guider_step {
     pub size : u32,
     pub sampling : * const kiln_model_sampling,
