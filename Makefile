@@ -72,7 +72,8 @@ $(B)/%_avx512bf16.o: isa := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512b
 $(B)/%_avx512vnni.o: isa := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c -mprefer-vector-width=512
 $(B)/%_avxvnni.o: isa := -mavxvnni -mavx2 -mfma -mf16c
 $(B)/%_amx.o: isa := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512bf16 -mavx2 -mfma -mf16c -mprefer-vector-width=512
-optimised_kernel := $(if $(filter 1,$(DEBUG)),,-O3 -fno-math-errno -fno-trapping-math)
+# -g1: where variables of unrolled loops lie takes the compiler as long as the code, which is the same; DEBUG=1 has them.
+optimised_kernel := $(if $(filter 1,$(DEBUG)),,-g1 -O3 -fno-math-errno -fno-trapping-math)
 ifeq ($(COVERAGE),1)
 optimised_kernel := -fprofile-update=single -fno-math-errno -fno-trapping-math -Dalways_inline=unused
 endif
