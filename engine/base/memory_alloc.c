@@ -2,6 +2,7 @@
 #include "base/memory_alloc.h"
 
 #include "base/checked.h"
+#include "base/huge_pages.h"
 #include "base/memory_fault.h"
 #include "base/memory_guard.h"
 
@@ -96,6 +97,7 @@ void *mem_pages(size_t bytes)
     if (must_fail()) return NULL;
     char *p = mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED) return NULL;
+    huge_pages_ask(p, whole);
     *(size_t *)(void *)p = whole;
     return lives(p + BEFORE);
 }
