@@ -271,6 +271,9 @@ static void *one_more(bytes *b, void *rows, size_t n, size_t size)
     return all;
 }
 
+/* As the registry takes names. */
+static int is_registrable(const char *name) { return name && name[0] && strlen(name) <= 128; }
+
 static kiln_status get_sampler(bytes *b, unpacked_table *out, error *e)
 {
     kiln_sampler s = {.size = sizeof s, .run = sample_nothing, .param_stride = sizeof(kiln_param)};
@@ -283,7 +286,7 @@ static kiln_status get_sampler(bytes *b, unpacked_table *out, error *e)
                                    .n_param = s.n_param,
                                    .param_stride = s.param_stride,
                                    .params_size = s.params_size};
-    if (b->failed || !s.name) return faulty(e);
+    if (b->failed || !is_registrable(s.name)) return faulty(e);
     TRY(param_rows_check(&rows, e));
     kiln_sampler *all = one_more(b, out->sampler, out->n_sampler, sizeof *all);
     if (!all) return no_memory(e);
@@ -296,7 +299,7 @@ static kiln_status get_schedule(bytes *b, unpacked_table *out, error *e)
 {
     kiln_schedule s = {.size = sizeof s, .make = make_nothing};
     s.name = get_text(b), s.doc = get_text(b), s.source = get_text(b), s.flags = get_u32(b);
-    if (b->failed || !s.name) return faulty(e);
+    if (b->failed || !is_registrable(s.name)) return faulty(e);
     kiln_schedule *all = one_more(b, out->schedule, out->n_schedule, sizeof *all);
     if (!all) return no_memory(e);
     all[out->n_schedule++] = s;
