@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { PAGE_ORDER = 12, HUGE_ORDER = 9, ORDERS_MAX = 24 };     /* 4 KB; so many doublings are 2 MB */
+enum { PAGE_ORDER = 12, HUGE_ORDER = 9, ORDERS_MAX = 24 };         /* 4 KB; so many doublings are 2 MB */
 static const size_t worth_asking = 4 << 20, kept_free = 256 << 20; /* the system wants some for itself */
 
 /* Of one zone: what follows its name. */

@@ -15,17 +15,18 @@ static void test_what_lies_free(void)
     CHECK_EQ(huge_pages_free("Node 0, zone   Normal  64533  22748  10162   4070   3899   3787   3675   3428   1811    "
                              "823    379 \n"),
              (823 * 2 + 379 * 4) * mb);
-    CHECK_EQ(huge_pages_free("Node 0, zone      DMA      0      0      0      0      0      0      0      0      1      "
-                             "1      3 \n"
-                             "Node 0, zone    DMA32    116    161    112     87     70     51     30     32     27     "
-                             "27    723 \n"
-                             "Node 0, zone   Normal      9      9      9      9      9      9      9      9      9      "
-                             " 5      0 \n"
-                             "Node 1, zone   Normal      9      9      9      9      9      9      9      9      9      "
-                             " 0      7 \n"
-                             "Node 1, zone  Movable      0      0      0      0      0      0      0      0      0      "
-                             " 1      1\n"),
-             (5 * 2 + 7 * 4 + 2 + 4) * mb);
+    CHECK_EQ(
+        huge_pages_free("Node 0, zone      DMA      0      0      0      0      0      0      0      0      1      "
+                        "1      3 \n"
+                        "Node 0, zone    DMA32    116    161    112     87     70     51     30     32     27     "
+                        "27    723 \n"
+                        "Node 0, zone   Normal      9      9      9      9      9      9      9      9      9      "
+                        " 5      0 \n"
+                        "Node 1, zone   Normal      9      9      9      9      9      9      9      9      9      "
+                        " 0      7 \n"
+                        "Node 1, zone  Movable      0      0      0      0      0      0      0      0      0      "
+                        " 1      1\n"),
+        (5 * 2 + 7 * 4 + 2 + 4) * mb);
     static const char *const none[] = {"",
                                        "\n",
                                        "Node 0, zone",
@@ -72,7 +73,8 @@ static void test_large_blocks_ask(void)
     memset(block, 1, large), memset(other, 2, small);
     CHECK(block[0] == 1 && block[large - 1] == 1 && other[small - 1] == 2);
     CHECK(!is_asked_for(other));
-    if (free_now() > (size_t)1 << 30) /* else nothing may have been asked for; what others take meanwhile does not matter */
+    if (free_now() >
+        (size_t)1 << 30) /* else nothing may have been asked for; what others take meanwhile does not matter */
         CHECK(is_asked_for(block + (32 << 20)));
     mem_pages_free(block), mem_pages_free(other);
 }
