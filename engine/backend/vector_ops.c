@@ -83,9 +83,10 @@ static kiln_status move_out(runtime *rt, void *host, const void *device, size_t 
 
 kiln_status runtime_upload(runtime *rt, float *device, const float *host, size_t n, error *e)
 {
+    if (!n) return KILN_OK;
     if (!on_device(rt)) return memmove(device, host, n * sizeof *host), KILN_OK;
     pthread_mutex_lock(&rt->lock);
-    kiln_status status = !n ? KILN_OK : move_in(rt, device, host, n * sizeof *host, e);
+    kiln_status status = move_in(rt, device, host, n * sizeof *host, e);
     pthread_mutex_unlock(&rt->lock);
     return status;
 }

@@ -73,9 +73,11 @@ static void test_large_blocks_ask(void)
     memset(block, 1, large), memset(other, 2, small);
     CHECK(block[0] == 1 && block[large - 1] == 1 && other[small - 1] == 2);
     CHECK(!is_asked_for(other));
-    if (free_now() >
-        (size_t)1 << 30) /* else nothing may have been asked for; what others take meanwhile does not matter */
-        CHECK(is_asked_for(block + (32 << 20)));
+    /* Where little lies free nothing may have been asked for. Under the address sanitizer no block is mapped by itself.
+     */
+#if !defined __SANITIZE_ADDRESS__
+    if (free_now() > (size_t)1 << 30) CHECK(is_asked_for(block + (32 << 20)));
+#endif
     mem_pages_free(block), mem_pages_free(other);
 }
 
