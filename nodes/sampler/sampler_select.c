@@ -142,7 +142,7 @@ static const kiln_param dpmpp_2m_param[] = {
 static const kiln_param dpmpp_3m_param[] = {ETA(100), S_NOISE(100), DEVICE};
 static const kiln_param dpmpp_sde_param[] = {
     ETA(100), S_NOISE(100),
-    KIT_FLOAT_ABOVE(sde_params, r, 0.5, 0, 100, 0.01, "Where between two levels the second evaluation is."), DEVICE};
+    KIT_FLOAT(sde_params, r, 0.5, 1e-6, 100, 0.01, "Where between two levels the second evaluation is."), DEVICE};
 
 static kiln_status make_on(const kiln_call *c, const char *on_gpu, const char *on_cpu, const kiln_param *param,
                            size_t n)

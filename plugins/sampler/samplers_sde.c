@@ -78,7 +78,8 @@ static kiln_status run_dpmpp_sde(const kiln_sampling *s)
 static const kiln_param sde_params[] = {
     ETA(sde_options),
     S_NOISE(sde_options),
-    KIT_FLOAT_ABOVE(sde_options, r, 0.5, 0, 100, 0.01, "Where in a step, in log-SNR, the second evaluation lies."),
+    /* 1/(2r) is what its share is */
+    KIT_FLOAT(sde_options, r, 0.5, 1e-6, 100, 0.01, "Where in a step, in log-SNR, the second evaluation lies."),
 };
 
 /* ---- dpmpp_2m_sde: the guess's change from the step before, weighted by the midpoint rule or exactly (heun) ---- */

@@ -56,7 +56,7 @@ mkdir other && cp load.yaml other/
 expect a_folder 2 "input 'image': 'in' is a folder; name a file in it, or run once for each: --over 'image=in/*.png'" "$kiln" check other/load.yaml --set image=in
 expect a_folder_that_is_found 2 "/in: is a folder; name a picture in it" "$kiln" check load.yaml --set "image=$work/in"
 echo text >none.png
-expect a_picture_that_is_none 2 "node 'load' (LoadImage): $work/none.png: not a PNG, JPEG, WebP or AVIF file" "$kiln" check load.yaml --set image=none.png
+expect a_picture_that_is_none 2 "node 'load' (LoadImage): input 'image': $work/none.png: not a PNG, JPEG, WebP or AVIF file" "$kiln" check load.yaml --set image=none.png
 ln -s "$KILN_ROOT/workflows/models/shapes-sd1" store/one && ln -s "$KILN_ROOT/workflows/models/shapes-sd1" store/two
 expect folders_that_are_models 0 "2 rows" "$kiln" run round.yaml --no-cache --dry-run --set steps=1 --over 'ckpt_name=./store/*'
 printf 'width;height\n8;16\n' >semicolons.csv

@@ -50,7 +50,7 @@ SamplerEulerCFGpp version=regular{regular,alternative} >SAMPLER:SAMPLER
 SamplerLMS order=4[1..100] >SAMPLER:SAMPLER
 SamplerDPMPP_2M_SDE solver_type=midpoint{midpoint,heun} eta=1[0..100] s_noise=1[0..100] noise_device=gpu{gpu,cpu} >SAMPLER:SAMPLER
 SamplerDPMPP_3M_SDE eta=1[0..100] s_noise=1[0..100] noise_device=gpu{gpu,cpu} >SAMPLER:SAMPLER
-SamplerDPMPP_SDE eta=1[0..100] s_noise=1[0..100] r=0.5(0..100] noise_device=gpu{gpu,cpu} >SAMPLER:SAMPLER
+SamplerDPMPP_SDE eta=1[0..100] s_noise=1[0..100] r=0.5[1e-06..100] noise_device=gpu{gpu,cpu} >SAMPLER:SAMPLER
 SamplerDPMPP_2S_Ancestral eta=1[0..100] s_noise=1[0..100] >SAMPLER:SAMPLER
 SamplerDPMAdaptative order=3[2..3] rtol=0.05[0..100] atol=0.0078[0..100] h_init=0.05[0..100] pcoeff=0[0..100] icoeff=1[0..100] dcoeff=0[0..100] accept_safety=0.81[0..100] eta=0[0..100] s_noise=1[0..100] >SAMPLER:SAMPLER
 SamplerER_SDE solver_type=ER-SDE{ER-SDE,Reverse-time_SDE,ODE} max_stage=3[1..3] eta=1[0..10] s_noise=1[0..100] >SAMPLER:SAMPLER
