@@ -26,7 +26,7 @@ static size_t free_in_zone(const char *text)
     return bytes;
 }
 
-size_t huge_pages_free(const char *buddyinfo)
+size_t huge_pages_available(const char *buddyinfo)
 {
     size_t bytes = 0;
     for (const char *zone = buddyinfo; (zone = strstr(zone, "zone ")); zone += strcspn(zone, "\n")) {
@@ -38,7 +38,7 @@ size_t huge_pages_free(const char *buddyinfo)
     return bytes;
 }
 
-static size_t free_now(void)
+static size_t available_now(void)
 {
     char text[8192]; /* a zone takes 100 bytes; of very many nodes the first are looked at */
     int fd = open("/proc/buddyinfo", O_RDONLY | O_CLOEXEC);
@@ -46,13 +46,13 @@ static size_t free_now(void)
     if (fd >= 0) close(fd);
     if (n <= 0) return 0;
     text[n] = '\0';
-    return huge_pages_free(text);
+    return huge_pages_available(text);
 }
 
 void huge_pages_ask(void *block, size_t bytes)
 {
     if (bytes < worth_asking || sysconf(_SC_PAGESIZE) != 1 << PAGE_ORDER) return;
-    size_t there = free_now();
+    size_t there = available_now();
     if (there <= kept_free) return;
     there -= kept_free;
     madvise(block, there < bytes ? there >> 21 << 21 : bytes, MADV_HUGEPAGE); /* only ever a hint */

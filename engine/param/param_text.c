@@ -61,12 +61,9 @@ static const char *bound_text(double v, char buf[40])
 static void describe_range(const kiln_param *p, const char *what, str *out)
 {
     char low[40], high[40], step[40];
-    int above = (p->flags & KILN_PARAM_ABOVE_MIN) != 0, below = (p->flags & KILN_PARAM_BELOW_MAX) != 0;
-    str_printf(out, "%s %s %s", what, above ? "above" : "from", bound_text(p->min, low));
-    str_printf(out, " %s %s",
-               above   ? below ? "and below" : "and up to"
-               : below ? "to below"
-                       : "to",
+    const int above = (p->flags & KILN_PARAM_ABOVE_MIN) != 0, below = (p->flags & KILN_PARAM_BELOW_MAX) != 0;
+    static const char *const until[2][2] = {{"to", "to below"}, {"and up to", "and below"}};
+    str_printf(out, "%s %s %s %s %s", what, above ? "above" : "from", bound_text(p->min, low), until[above][below],
                bound_text(p->max, high));
     if (p->type == KILN_P_INT && p->flags & KILN_PARAM_FLOORED)
         str_printf(out, ", a multiple of %s", bound_text(p->step, step));

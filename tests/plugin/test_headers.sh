@@ -101,6 +101,7 @@ Y
 [ "$(flow '')" = "loud seed share texts 2 a b a 7 0.250000 quiet" ]; verdict defaults_are_the_members $?
 [ "$(flow 'text: x, times: 3, seed: 9, loud: true, share: 0.5' ', note: [note, 0]')" = "loud seed share texts 3 x! 9 0.500000 loud hello" ]; verdict values_of_every_kind $?
 flow 'times: 10' >/dev/null; grep -q "'10' is not a whole number from 1 to 9" said.txt; verdict ranges_are_the_engines $?
+flow 'share: 1' >/dev/null; grep -q "'1' is not a number from 0 to below 1" said.txt; verdict an_end_that_is_not_allowed $?
 ends() { # WHAT WORDS
     printf 'nodes:\n  t: {class_type: WrappedThrow, inputs: {what: %s}}\n  s: {class_type: SaveText, inputs: {text: [t, 0]}}\n' "$1" >throw.yaml
     "$kiln" run throw.yaml --plugins . --no-cache --out out >said.txt 2>&1

@@ -1,15 +1,11 @@
 # test_param_places.sh - what check() says of a parameter (kiln_host.at_param) is shown where its value is written, given or wired;
 # ends of a range that are left out are refused there, too.
-status=0
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+. "$KILN_ROOT/tests/cli/head.sh"
 umask 022
-ulimit -c 0
 export XDG_CACHE_HOME="$work/cache"
 unset KILN_PLUGIN_PATH
-kiln="$KILN_ROOT/$KILN_BUILD/kiln"
+models="$PWD/workflows/models"
 cd "$work" || exit 2
-verdict() { if [ "$2" -eq 0 ]; then echo "ok $1"; else cat said.txt; echo "FAIL $1"; status=1; fi; }
 cat >between.c <<'C'
 #define KILN_ABI_MINOR 1
 #include <kiln/kit.h>
@@ -36,8 +32,6 @@ static kiln_status run(const kiln_call *c)
 static kiln_status expand(const kiln_call *c, kiln_graph *g)
 {
     const kiln_graph_api *graph = c->host->ability(KILN_GRAPH_ABILITY);
-    const between_params *p = c->params;
-    (void)p;
     TRY(graph->node(g, "inner", "Between"));
     return graph->output(g, "IMAGE", "inner", "IMAGE");
 }
@@ -61,8 +55,8 @@ Y
     sed 's/^/      /' >>w.yaml
     echo '  save: {class_type: SaveImage, inputs: {images: [grey, 0], filename_prefix: grey}}' >>w.yaml
 }
-checked() { "$kiln" check w.yaml --plugins plugins "$@" >said.txt 2>&1; code=$?; }
-says() { [ "$code" = 2 ] && grep -qF "$1" said.txt; }
+checked() { "$kiln" check w.yaml --plugins plugins "$@" >log 2>&1; code=$?; }
+says() { [ "$code" = 2 ] && grep -qF "$1" log; }
 
 workflow Between <<<$'low: 60\nhigh: 50'; checked; says "w.yaml:8:13: error: node 'grey' (Between): input 'high': 60 is too much for 50"; verdict where_it_is_written $?
 workflow Between <<<$'low: 60\nhigh: [fifty, 0]'; checked; says "w.yaml:8:13: error: node 'grey' (Between): input 'high': 60 is too much for 50"; verdict where_it_is_wired_to_a_constant $?
@@ -72,9 +66,9 @@ workflow BetweenOuter <<<$'low: 60\nhigh: 50'; checked; says "w.yaml:8:13: error
 workflow Between <<<$'low: 99\nhigh: 50'; checked; says "w.yaml:4:3: error: node 'grey' (Between): plugin org.example.between: at_param() names the parameter 'lwo'"; verdict a_name_that_there_is_not $?
 workflow Between <<<'share: 0'; checked; says "w.yaml:7:14: error: node 'grey' (Between): input 'share': '0' is not a number above 0 and below 1"; verdict the_low_end $?
 workflow Between <<<'share: 1.0'; checked; says "w.yaml:7:14: error: node 'grey' (Between): input 'share': '1.0' is not a number above 0 and below 1"; verdict the_high_end $?
-workflow Between <<<'share: 1.0e-300'; "$kiln" run w.yaml --plugins plugins --out out >said.txt 2>&1 && [ -e out/grey_00001_.png ]; verdict and_what_is_next_to_it $?
-"$kiln" nodes Between --plugins plugins >said.txt 2>&1; grep -q 'above 0 and below 1' said.txt; verdict described $?
-"$kiln" nodes Between --plugins plugins --json >said.txt 2>&1; grep -q '"above_min": *true' said.txt && grep -q '"below_max": *true' said.txt; verdict described_as_json $?
+workflow Between <<<'share: 1.0e-300'; "$kiln" run w.yaml --plugins plugins --out out >log 2>&1 && [ -e out/grey_00001_.png ]; verdict and_what_is_next_to_it $?
+"$kiln" nodes Between --plugins plugins >log 2>&1; grep -q 'above 0 and below 1' log; verdict described $?
+"$kiln" nodes Between --plugins plugins --json >log 2>&1; grep -q '"above_min": *true' log && grep -q '"below_max": *true' log; verdict described_as_json $?
 
 # nodes of kiln's own: what is no value at all, then what check() refuses of values
 cat >open.yaml <<'Y'
@@ -90,7 +84,7 @@ nodes:
     class_type: CheckpointLoaderSimple
     inputs: {ckpt_name: shapes-sd1}
 Y
-"$kiln" check open.yaml --models "$KILN_ROOT/workflows/models" >said.txt 2>&1; code=$?
+"$kiln" check open.yaml --models "$models" >log 2>&1; code=$?
 says "open.yaml:5:19: error: node 'b' (PolyexponentialScheduler): input 'rho': '0' is not a number above 0 and up to 100"; verdict an_open_bound $?
 says "open.yaml:8:40: error: node 'c' (ModelSamplingContinuousEDM): input 'sigma_min': '0' is not a number above 0"; verdict another_one $?
 cat >own.yaml <<'Y'
@@ -111,7 +105,7 @@ nodes:
   e: {class_type: EmptyLatentImage, inputs: {width: 64, height: 64}}
   s: {class_type: SaveLatent, inputs: {samples: [e, 0], filename_prefix: ../up}}
 Y
-"$kiln" check own.yaml --models "$KILN_ROOT/workflows/models" >said.txt 2>&1; code=$?
+"$kiln" check own.yaml --models "$models" >log 2>&1; code=$?
 says "own.yaml:5:35: error: node 'a' (KarrasScheduler): sigma_max (1) is below sigma_min (2)"; verdict a_relation $?
 says "own.yaml:11:40: error: node 'n' (ModelSamplingContinuousV): sigma_max (0.01) has to be above sigma_min (0.03)"; verdict a_relation_to_a_default $?
 says "own.yaml:14:43: error: node 'l' (CLIPLoader): type 'sd3' is the text encoder"; verdict a_choice $?

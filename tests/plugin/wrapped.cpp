@@ -24,7 +24,7 @@ const auto values = kiln::node<text_params>("WrappedValues", "Values", "test", "
                         .param("times", &text_params::times, {1, 9, 1}, "How often.")
                         .seed("seed", &text_params::seed, "A seed.")
                         .param("loud", &text_params::loud, "Whether.")
-                        .param("share", &text_params::share, {0, 1, 0.1}, "A number.")
+                        .param("share", &text_params::share, {0, 1, 0.1, KILN_PARAM_BELOW_MAX}, "A number.")
                         .run([suffix = mark](kiln::call &c, const text_params &p) {
                             auto map = c.map();
                             auto list = c.list();
