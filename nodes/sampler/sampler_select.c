@@ -44,20 +44,45 @@ static const kiln_param select_param[] = {
      .doc = "The sampler's options by name, as \"eta=0.5, s_noise=1\"; what is not named keeps its default."},
 };
 
-static kiln_status select_run(const kiln_call *c)
+/* The row, and the text's options for it as a map that has been checked; the caller owns the map. */
+static kiln_status select_read(const kiln_call *c, const kiln_sampler **row, kiln_value **map)
 {
     const select_params *p = c->params;
-    const kiln_sampler *row;
-    TRY(sample_find(c, p->sampler_name, &row));
-    kiln_value *map = kit_values(c)->new_map(c->ctx);
-    kiln_status status = map ? options_parse(c, p->options, map) : KILN_ERR_NOMEM;
-    if (status == KILN_OK) return options_sampler(c, row, map, &c->out[0]);
-    c->host->unref(map);
-    return status;
+    const void *block;
+    TRY(sample_find(c, p->sampler_name, row));
+    *map = kit_values(c)->new_map(c->ctx);
+    kiln_status status = *map ? options_parse(c, p->options, *map) : KILN_ERR_NOMEM;
+    if (status == KILN_OK) status = options_fill(c, *row, *map, &block);
+    if (status == KILN_OK) return KILN_OK;
+    c->host->unref(*map);
+    *map = NULL;
+    return kit_at_param(c, status, "options");
 }
 
-const kiln_node node_sampler_select =
-    NODE("KSamplerSelect", "A sampler by name.", select_params, select_param, select_run);
+static kiln_status select_check(const kiln_call *c)
+{
+    const kiln_sampler *row;
+    kiln_value *map;
+    TRY(select_read(c, &row, &map));
+    c->host->unref(map);
+    return KILN_OK;
+}
+
+static kiln_status select_run(const kiln_call *c)
+{
+    const kiln_sampler *row;
+    kiln_value *map;
+    TRY(select_read(c, &row, &map));
+    return options_sampler(c, row, map, &c->out[0]);
+}
+
+const kiln_node node_sampler_select = {
+    PLAIN_NODE("KSamplerSelect", "sampling/samplers", "A sampler by name."),
+    KILN_ARRAY(out, out),
+    KILN_ARRAY(param, select_param),
+    .params_size = sizeof(select_params),
+    .check = select_check,
+    .run = select_run};
 
 /* ---- the others: parameters of the node are options of the row of the same name ---- */
 

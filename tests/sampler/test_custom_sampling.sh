@@ -26,6 +26,15 @@ expect unknown_sampler "did you mean 'euler'" custom --set sampler=eulr
 expect unknown_option "has no option 'etta'; did you mean 'eta'?" custom --set sampler=euler_ancestral --set options=etta=1
 expect option_out_of_range "'-1' is not a number from 0 to 100" custom --set sampler=euler_ancestral --set options=eta=-1
 
+# ---- the same without a run, at the place of what is wrong
+checked() { "$kiln" check "$@" >"$work/log" 2>&1; }
+at=$(grep -n 'options: ' workflows/custom_sampling.yaml | tail -n 1 | cut -d : -f 1)
+expect option_out_of_range_is_found_by_check "custom_sampling.yaml:$at:" checked workflows/custom_sampling.yaml --set sampler=euler_ancestral --set options=eta=-1
+expect check_says_its_range "'-1' is not a number from 0 to 100" checked workflows/custom_sampling.yaml --set sampler=euler_ancestral --set options=eta=-1
+expect unknown_option_is_found_by_check "has no option 'etta'; did you mean 'eta'?" checked workflows/custom_sampling.yaml --set sampler=euler_ancestral --set options=etta=1
+expect option_of_another_sampler_is_found_by_check "has no option 'eta'" checked workflows/custom_sampling.yaml --set sampler=euler --set options=eta=1
+checked workflows/custom_sampling.yaml --set sampler=euler_ancestral --set options=eta=1 && ok options_that_fit_pass_check || bad options_that_fit_pass_check "$(head -n 3 "$work/log")"
+
 # ---- one run, the same noise and levels, a picture for each way to guide or to read the network
 {
     cat <<'Y'
