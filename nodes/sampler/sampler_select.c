@@ -76,13 +76,12 @@ static kiln_status select_run(const kiln_call *c)
     return options_sampler(c, row, map, &c->out[0]);
 }
 
-const kiln_node node_sampler_select = {
-    PLAIN_NODE("KSamplerSelect", "sampling/samplers", "A sampler by name."),
-    KILN_ARRAY(out, out),
-    KILN_ARRAY(param, select_param),
-    .params_size = sizeof(select_params),
-    .check = select_check,
-    .run = select_run};
+const kiln_node node_sampler_select = {PLAIN_NODE("KSamplerSelect", "sampling/samplers", "A sampler by name."),
+                                       KILN_ARRAY(out, out),
+                                       KILN_ARRAY(param, select_param),
+                                       .params_size = sizeof(select_params),
+                                       .check = select_check,
+                                       .run = select_run};
 
 /* ---- the others: parameters of the node are options of the row of the same name ---- */
 
