@@ -5,6 +5,9 @@
  */
 #include "text_generation.h"
 
+#include "kiln/precision.h"
+
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -288,6 +291,20 @@ static void make_noise(generation *g)
         text_simplex_seed(w->seed, (uint32_t)g->block, (uint32_t)at, x->seed);
 }
 
+/* A NaN or an infinity among a place's scores makes its entropy one. Programs are in f32 or bf16, of the same range:
+ * there is no wider type to try. */
+static kiln_status check_scores(const generation *g)
+{
+    for (int64_t i = 0; i < g->n && !kit_estimating(g->c); i++)
+        if (!isfinite(g->look.entropy[i]))
+            return td_host->fail(g->c->ctx, KILN_ERR_INVALID,
+                                 "the network's scores for place %lld of canvas %lld are not finite in step %lld; look "
+                                 "whether its weights are whole: kiln inspect --finite %.300s",
+                                 (long long)i + 1, (long long)g->block + 1, (long long)g->step + 1,
+                                 kiln_file_of(td_host->ability(KILN_WEIGHTS_ABILITY), g->m->weights));
+    return KILN_OK;
+}
+
 /* *done 1: the canvas is finished, and written. */
 static kiln_status take_step(generation *g, int *done)
 {
@@ -298,6 +315,7 @@ static kiln_status take_step(generation *g, int *done)
     if (g->m->simplex > 0) make_noise(g);
     g->look.temperature = text_temperature(w->temperature, w->temperature_end, g->step, w->steps);
     TRY(text_look_at(g->c, g->m, g->s, &g->look));
+    TRY(check_scores(g));
     const text_step made = {.n = g->n,
                             .step = g->step,
                             .steps = w->steps,

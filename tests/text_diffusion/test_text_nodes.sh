@@ -147,6 +147,27 @@ inspects mute 2 'there is no tokenizer'
 cp -R "$here/llada-tiny" "$work/models/text_diffusion/short" && sed -i 's/"n_layers": 3/"n_layers": 4/' "$work/models/text_diffusion/short/config.json"
 inspects short 2 'blocks.3.'
 
+# weights that are finite, and whose products are not (D3)
+overflowing() { # FOLDER TENSOR: a copy of FOLDER's model, called FOLDER-inf, with this tensor near the end of f32's range
+    cp -R "$here/$1" "$work/models/text_diffusion/$1-inf" && chmod -R u+w "$work/models" && python3 - "$work/models/text_diffusion/$1-inf/model.safetensors" "$2" <<'PY'
+import json, struct, sys
+file = bytearray(open(sys.argv[1], 'rb').read())
+data = 8 + struct.unpack('<Q', file[:8])[0]
+tensor = json.loads(file[8:data])[sys.argv[2]]
+begin, end = tensor['data_offsets']
+most = {'F32': b'\x00\x00\x60\x7f', 'BF16': b'\x60\x7f'}[tensor['dtype']]
+file[data + begin:data + end] = most * ((end - begin) // len(most))
+open(sys.argv[1], 'wb').write(file)
+PY
+}
+for of in dg-tiny:model.decoder.layers.0.input_layernorm.weight llada-tiny:model.transformer.blocks.0.attn_norm.weight tess-tiny:model.layers.0.input_layernorm.weight; do
+    name=${of%%:*}
+    overflowing "$name" "${of#*:}"
+    { begin | sed "s/dg-tiny/$name-inf/"; generate x 'prompt: "two shapes", steps: 3, seed: 1'; } >"$work/$name-inf.yaml"
+    run "$name-inf" --no-cache; [ $? -eq 1 ] && grep -qE "^kiln: error: node 'x/sample' .*not finite in step 1; look .*kiln inspect --finite .*$name-inf/model.safetensors" "$work/log"; verdict "scores_of_${name}_that_are_not_finite" $?
+    cp "$work/$name-inf.yaml" "$work/dry-inf.yaml"; run dry-inf --no-cache --dry-run; verdict "a_dry_run_of_${name}_then" $?
+done
+
 # a text in a file
 { begin; generate one 'prompt: "two shapes", canvases: 2, steps: 3, seed: 1'; echo '  save: {class_type: SaveText, inputs: {text: [one, 0], filename_prefix: texts/shapes}}'; } >"$work/save.yaml"
 run save --no-cache && [ "$(cat "$work/out/texts/shapes_00001_.txt")" = "$(line all one)" ]; verdict a_text_is_saved $?
