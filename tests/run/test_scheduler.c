@@ -25,6 +25,7 @@ typedef struct {
     int inside, most_inside, device, most_device, met_n, live, most_live;
     int meet;   /* how many "meet..." nodes wait for one another */
     int missed; /* a meeting that did not come about             */
+    int skips;  /* RUN_NODE_SKIPPED so far */
     size_t last_done;
     atomic_int *cancel; /* "cancel..." nodes set it */
     int64_t width;      /* what the last Blank was given */
@@ -79,6 +80,27 @@ static void meet(script *s)
         if (pthread_cond_timedwait(&s->met, &s->lock, &until) != 0) s->missed = 1;
 }
 
+/* Meets a node that fails, then waits until its users were skipped. */
+static void await_skip(script *s)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += WAIT_S;
+    pthread_mutex_lock(&s->lock);
+    meet(s);
+    while (!s->skips && !s->missed)
+        if (pthread_cond_timedwait(&s->met, &s->lock, &until) != 0) s->missed = 1;
+    pthread_mutex_unlock(&s->lock);
+}
+
+static void note_skip(script *s)
+{
+    pthread_mutex_lock(&s->lock);
+    s->skips++;
+    pthread_cond_broadcast(&s->met);
+    pthread_mutex_unlock(&s->lock);
+}
+
 /* What came in is what the wiring says, or something of the same key. */
 static void check_inputs(script *s, const graph_node *g, kiln_value *const *in)
 {
@@ -111,7 +133,7 @@ static void enter(script *s, size_t i, const void *params, kiln_value *const *in
     check_inputs(s, g, in);
     if (strcmp(g->type->type, "Blank") == 0) s->width = ((const fake_blank_params *)params)->width;
     if (strcmp(g->type->type, "Sample") == 0) s->seed = ((const fake_sample_params *)params)->seed;
-    if (begins(g->doc->name, "meet")) meet(s);
+    if (begins(g->doc->name, "meet") || begins(g->doc->name, "fail_meets")) meet(s);
     if (begins(g->doc->name, "cancel")) atomic_store(s->cancel, 1);
     pthread_mutex_unlock(&s->lock);
 }
@@ -142,6 +164,10 @@ static kiln_status call(void *self, size_t i, const void *params, kiln_value *co
             out[k] = make(s, g->doc->name);
         if (!out[k]) status = error_set(e, KILN_ERR_NOMEM, "out of memory");
     }
+    if (begins(g->doc->name, "late")) { /* has its values, and does not end */
+        await_skip(s);
+        s->wrong += !out[0]; /* nobody takes it from a node that still runs */
+    }
     leave(s, i);
     return status;
 }
@@ -150,7 +176,7 @@ static void on_event(void *self, const run_event *event)
 {
     script *s = self; /* one at a time, the scheduler promises: no lock of ours, so that a race would show */
     s->events[event->node][event->kind]++;
-    if (event->kind == RUN_NODE_SKIPPED) s->because[event->node] = event->because;
+    if (event->kind == RUN_NODE_SKIPPED) s->because[event->node] = event->because, note_skip(s);
     if (event->done < s->last_done || event->done > event->total) s->wrong++;
     s->last_done = event->done;
 }
@@ -660,6 +686,22 @@ static void test_values_are_let_go_after_their_last_use(void)
     str_free(&text);
 }
 
+/* Who would have taken its values is skipped while it runs: it keeps them until its call has ended. */
+static void test_what_runs_keeps_its_values_when_its_users_are_skipped(void)
+{
+    bench b;
+    REQUIRE(prepare(&b, "nodes:\n  late: {class_type: Blank, inputs: {width: 64}}\n  fail_meets: {class_type: Blank, "
+                        "inputs: {width: 32}}\n"
+                        "  j: {class_type: Join, inputs: {images: [[late, 0], [fail_meets, 0]]}}\n  s: "
+                        "{class_type: Save, inputs: {images: [j, 0]}}\n"));
+    go(&b, 2, 0);
+    CHECK_EQ(b.status, KILN_ERR_IO);
+    CHECK_EQ(b.sum.ran, 1);
+    CHECK_EQ(b.sum.skipped, 2);
+    CHECK_EQ(EVENTS("late", RUN_NODE_DONE), 1);
+    finish(&b);
+}
+
 /* ---- many at random ---- */
 
 static uint64_t next_random(uint64_t *state)
@@ -780,6 +822,7 @@ int main(int argc, char **argv)
         CASE(test_a_node_that_was_stopped_stops_the_run),
         CASE(test_cancel_after_the_last_node_is_too_late),
         CASE(test_values_are_let_go_after_their_last_use),
+        CASE(test_what_runs_keeps_its_values_when_its_users_are_skipped),
         CASE(test_random_graphs),
         CASE(test_every_allocation_may_fail),
     };
