@@ -151,9 +151,8 @@ endif
 $(foreach p,$(plugin_names),$(eval $(call plugin_rule,$(p))))
 
 # ---- CUDA: engine/backend/cuda is a library of its own, opened at run time; needs nvcc, nothing else of CUDA at run time but the driver -------
-# make CUDA_ARCH="80 90": the chips to build for; the last one's PTX serves newer ones. "90-virtual": PTX alone, as CMake names it. FILE.cu.arch says for
-# which an object was compiled. By itself it is built for the chips that are here, so not at all where there is no GPU; `make cuda` and `make install` build
-# it for all.
+# make CUDA_ARCH="80 90": the chips to build for; the last one's PTX serves newer ones. FILE.cu.arch says for which an object was compiled. By itself
+# it is built for the chips that are here, so not at all where there is no GPU; `make cuda` and `make install` build it for all.
 CUDA_ALL := 75 80 86 89 90
 CUDA_ARCH ?= $(if $(NVCC),$(shell nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | tr -d . | sort -un))
 CUDA_ARCH := $(CUDA_ARCH)
@@ -162,12 +161,11 @@ cuda_src := $(wildcard engine/backend/cuda/*.c)
 cuda_kernel := $(wildcard engine/backend/cuda/*.cu)
 cuda_obj := $(cuda_src:%.c=$(B)/%.o) $(cuda_kernel:%.cu=$(B)/%.cu.o)
 cuda_so := $(if $(and $(NVCC),$(CUDA_ARCH),$(filter-out %-address %-undefined %-thread,$(config))),$(B)/backends/kiln-cuda.so)
-cuda_newest := $(patsubst %-virtual,%,$(lastword $(CUDA_ARCH)))
-cuda_codes_plain = $(foreach a,$(filter-out %-virtual,$(CUDA_ARCH)),-gencode arch=compute_$(a),code=sm_$(a)) -gencode arch=compute_$(cuda_newest),code=compute_$(cuda_newest)
+cuda_codes_plain = $(foreach a,$(CUDA_ARCH),-gencode arch=compute_$(a),code=sm_$(a)) -gencode arch=compute_$(lastword $(CUDA_ARCH)),code=compute_$(lastword $(CUDA_ARCH))
 cuda_codes = $(cuda_codes_plain)
 # gemm_wgmma.cu is for sm_90a alone, whose instructions no other chip has and older nvcc do not know.
 cuda_sm90a := $(if $(filter 90,$(CUDA_ARCH)),$(shell echo | $(NVCC) -arch=sm_90a -x cu --dryrun - >/dev/null 2>&1 && echo 1))
-cuda_codes_sm90a = $(foreach a,$(filter-out 90 %-virtual,$(CUDA_ARCH)),-gencode arch=compute_$(a),code=sm_$(a)) -gencode arch=compute_90a,code=sm_90a -DKILN_CUDA_SM90A
+cuda_codes_sm90a = $(foreach a,$(filter-out 90,$(CUDA_ARCH)),-gencode arch=compute_$(a),code=sm_$(a)) -gencode arch=compute_90a,code=sm_90a -DKILN_CUDA_SM90A
 $(B)/engine/backend/cuda/gemm_wgmma.cu.o: cuda_codes = $(if $(cuda_sm90a),$(cuda_codes_sm90a),$(cuda_codes_plain))
 NVCC_FLAGS := -std=c++17 -O3 --Werror all-warnings -Xcompiler -Wall,-Wextra,-fPIC,-fvisibility=hidden -Iinclude -Iengine
 $(B)/engine/backend/cuda/%.o: engine/backend/cuda/%.c
@@ -221,7 +219,8 @@ $(B)/emu/kiln-cuda-emu.so: $(emu_obj) $(B)/emu/tests/cuda_emu/emu_library.o $(B)
 # ---- tests -----------------------------------------------------------------------------------------
 test_src := $(wildcard tests/*/test_*.c)
 test_bin := $(test_src:%.c=$(B)/%)
-# A test's own code runs for an instant and compiles for longer; these compute what they compare with. (-O1 sees less, and warns of what is not so.)
+# Tests compile at -O1, in two thirds of the time, as their own code runs for an instant; but for folders that compute much of what they compare with.
+# At -O1 gcc takes some variables for uninitialised that are not.
 test_busy := backend/% bench/% cuda_emu/% judge/%
 CFLAGS_TEST = $(patsubst -O2,-O1 -Wno-maybe-uninitialized,$(CFLAGS_ALL))
 ifeq ($(COVERAGE),1)

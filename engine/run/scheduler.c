@@ -162,7 +162,7 @@ static void release(scheduler *s, uint32_t i)
     slot *x = &s->slot[i];
     assert(x->uses_left > 0);
     if (--x->uses_left > 0) return;
-    if (x->state != RUNNING) drop_values(s, i); /* its call writes them still: node_done() lets go of them */
+    if (x->state != RUNNING) drop_values(s, i); /* a call that runs still writes them, and lets go of them in the end */
     if (x->state == WAITING && !x->asked) s->doomed[s->n_doomed++] = i;
 }
 

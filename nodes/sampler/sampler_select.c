@@ -44,35 +44,35 @@ static const kiln_param select_param[] = {
      .doc = "The sampler's options by name, as \"eta=0.5, s_noise=1\"; what is not named keeps its default."},
 };
 
-/* The row, and the text's options for it as a map that has been checked; the caller owns the map. */
-static kiln_status select_read(const kiln_call *c, const kiln_sampler **row, kiln_value **map)
+/* The sampler's row, and the text's options as a map, which is the caller's. */
+static kiln_status select_parse(const kiln_call *c, const kiln_sampler **row, kiln_value **map)
 {
     const select_params *p = c->params;
-    const void *block;
     TRY(sample_find(c, p->sampler_name, row));
     *map = kit_values(c)->new_map(c->ctx);
     kiln_status status = *map ? options_parse(c, p->options, *map) : KILN_ERR_NOMEM;
-    if (status == KILN_OK) status = options_fill(c, *row, *map, &block);
-    if (status == KILN_OK) return KILN_OK;
-    c->host->unref(*map);
-    *map = NULL;
-    return kit_at_param(c, status, "options");
+    if (status != KILN_OK) c->host->unref(*map);
+    return status;
 }
 
 static kiln_status select_check(const kiln_call *c)
 {
     const kiln_sampler *row;
     kiln_value *map;
-    TRY(select_read(c, &row, &map));
-    c->host->unref(map);
-    return KILN_OK;
+    const void *filled;
+    kiln_status status = select_parse(c, &row, &map);
+    if (status == KILN_OK) {
+        status = options_fill(c, row, map, &filled);
+        c->host->unref(map);
+    }
+    return kit_at_param(c, status, "options"); /* sampler_name names one: the engine has checked that */
 }
 
 static kiln_status select_run(const kiln_call *c)
 {
     const kiln_sampler *row;
     kiln_value *map;
-    TRY(select_read(c, &row, &map));
+    TRY(select_parse(c, &row, &map));
     return options_sampler(c, row, map, &c->out[0]);
 }
 

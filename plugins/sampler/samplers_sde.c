@@ -78,7 +78,7 @@ static kiln_status run_dpmpp_sde(const kiln_sampling *s)
 static const kiln_param sde_params[] = {
     ETA(sde_options),
     S_NOISE(sde_options),
-    /* 1/(2r) is what its share is */
+    /* The second guess counts 1/(2r) times. */
     KIT_FLOAT(sde_options, r, 0.5, 1e-6, 100, 0.01, "Where in a step, in log-SNR, the second evaluation lies."),
 };
 

@@ -9,13 +9,19 @@
 
 #include <dirent.h>
 #include <stdio.h>
+#include <stdlib.h>
 
-/* Every file of tests/fuzz/corpus/NAME, of which there are `at_least`. A check that does not hold ends the program. */
+/* Every file of tests/fuzz/corpus/NAME, or of $KILN_FUZZ_CORPUS/NAME, of which there are `at_least`. A check that does
+ * not hold ends the program. */
 static inline void every_seed_holds(const char *name, size_t at_least)
 {
     char folder[600], path[1200];
     size_t n = 0;
-    snprintf(folder, sizeof folder, "%s/tests/fuzz/corpus/%s", test_root(), name);
+    const char *other = getenv("KILN_FUZZ_CORPUS");
+    if (other)
+        snprintf(folder, sizeof folder, "%s/%s", other, name);
+    else
+        snprintf(folder, sizeof folder, "%s/tests/fuzz/corpus/%s", test_root(), name);
     DIR *d = opendir(folder);
     REQUIRE(d != NULL);
     for (struct dirent *x; (x = readdir(d));) {
