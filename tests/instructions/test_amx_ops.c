@@ -77,12 +77,22 @@ static int attends(const char *level, const char *gemm, const char *asked, cpu_a
 
 static void test_attention_choice(void)
 {
-    static const char tiles[] = ", attention bf16 tiles", pairs[] = ", attention bf16";
+    static const char tiles[] = ", attention bf16 tiles", pairs[] = ", attention bf16",
+                      packed[] = ", attention bf16 packed";
     if (!ops_machine_has("avx512bf16")) {
         test_skip("this processor has no AVX-512 with bf16");
         return;
     }
-    CHECK(attends(NULL, NULL, NULL, ATTEND_BY_TILES, tiles));
+    int vbmi = 0;
+#if defined __x86_64__
+    vbmi = __builtin_cpu_supports("avx512vbmi") != 0;
+#endif
+    const cpu_attention_way most = vbmi ? ATTEND_BY_PACKED : ATTEND_BY_TILES;
+    const char *best = vbmi ? packed : tiles;
+    CHECK(attends(NULL, NULL, NULL, most, best));
+    CHECK(attends(NULL, NULL, "tiles", ATTEND_BY_TILES, tiles));
+    CHECK(attends(NULL, NULL, "packed", most, best));
+    CHECK(attends("avx512bf16", NULL, "packed", ATTEND_BY_PAIRS, pairs)); /* with a warning */
     CHECK(attends("amx", "f32", NULL, ATTEND_BY_F32, ""));
     CHECK(attends("amx", "f32", "tiles", ATTEND_BY_TILES, tiles));
     CHECK(attends(NULL, NULL, "pairs", ATTEND_BY_PAIRS, pairs));
@@ -90,7 +100,7 @@ static void test_attention_choice(void)
     CHECK(attends("avx512bf16", NULL, NULL, ATTEND_BY_PAIRS, pairs));
     CHECK(attends("avx512bf16", NULL, "tiles", ATTEND_BY_PAIRS, pairs)); /* with a warning */
     CHECK(attends("avx512", NULL, "pairs", ATTEND_BY_F32, ""));
-    CHECK(attends(NULL, NULL, "squares", ATTEND_BY_TILES, tiles));
+    CHECK(attends(NULL, NULL, "squares", most, best));
 }
 
 static void test_attention(void) { rows("widened", "attention "); }

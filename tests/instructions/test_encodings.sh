@@ -22,17 +22,18 @@ for name in int8_kernels_avxvnni kernels_avx2; do
     if [ "$wide" -eq 0 ]; then ok "no_avx512_in_$name"; else bad "no_avx512_in_$name" "$wide instructions"; fi
 done
 
-while read -r name product; do
+while read -r name words; do
     missing=""
     listing "$objects/$name.o" >"$work/own"
     listing "$KILN_BUILD/standin/$objects_in_tree/$name.o" >"$work/standin"
-    for word in ldtilecfg tilerelease tilezero tileloadd tilestored "$product"; do
+    for word in $words; do
         grep -q "$word" "$work/own" || missing+=" $word"
         grep -q "$word" "$work/standin" && missing+=" ($word in the stand-in)"
     done
     if [ -z "$missing" ]; then ok "amx_in_$name"; else bad "amx_in_$name" "$missing"; fi
 done <<END
-int8_kernels_amx tdpbssd
-attention_tiles_amx tdpbf16ps
+int8_kernels_amx ldtilecfg tilerelease tilezero tileloadd tilestored tdpbssd
+attention_tiles_amx ldtilecfg tilerelease tilezero tileloadd tilestored tdpbf16ps
+attention_units_amx tilezero tileloadd tilestored tdpbf16ps
 END
 exit $status

@@ -10,6 +10,7 @@
  * key gives 0.
  */
 #include "backend/cpu/attention_decode.h"
+#include "backend/cpu/attention_packed.h"
 #include "backend/cpu/attention_words.h"
 
 #include "backend/attention_bias.h"
@@ -301,6 +302,9 @@ kiln_status cpu_prepare_attention(cpu_kernel *c, error *e)
     c->base.scratch_bytes = cpu_slots() * p->slot_floats * sizeof(float);
     c->base.flops = 2u * (uint64_t)(p->images * p->heads * p->Tq) * (uint64_t)(p->Tk * (p->D + p->Dv));
     c->base.name = names[p->way];
-    if (attention_decode_fits(p)) attention_decode_prepare(c);
+    if (attention_decode_fits(p))
+        attention_decode_prepare(c);
+    else if (attention_packed_fits(op, p))
+        attention_packed_prepare(c);
     return KILN_OK;
 }

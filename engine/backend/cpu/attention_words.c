@@ -17,6 +17,7 @@ void attention_words_plan(const op_desc *op, attention_plan *p)
     int half = op->precision == KILN_BF16;
     for (int i = ATTEND_Q; i <= ATTEND_V; i++) half &= op->in[i].dtype == KILN_BF16 && !op->in[i].weight;
     p->way = half ? cpu_attention() : ATTEND_BY_F32;
+    if (p->way == ATTEND_BY_PACKED) p->way = ATTEND_BY_TILES; /* unless attention_packed.h takes it */
     int tiles = p->way == ATTEND_BY_TILES;
     p->words = (int64_t)round_up(words_of(p->D), tiles ? TILE_WORDS : 1);
     p->channels = (int64_t)round_up((size_t)p->Dv, tiles ? TILE_ROWS : 1);

@@ -33,7 +33,7 @@ enum { LARGE_BYTES = 32 << 20 };
 static struct {
     cpu_level level;
     int fast_bf16, lowered, int8_blocks;
-    int vnni, avx_vnni, amx_int8; /* what there is of byte products */
+    int vbmi, vnni, avx_vnni, amx_int8; /* what there is of permuted bytes, and of byte products */
     unsigned slots;
     cpu_attention_way attention;
     int64_t large;    /* bytes of a result that is stored past the caches */
@@ -66,6 +66,7 @@ static void detect(void)
     if (tiles & AMX_BF16) machine.level = CPU_AMX;
     machine.amx_int8 = (tiles & AMX_INT8) != 0;
     machine.vnni = __get_cpuid_count(7, 0, &a, &b, &c, &d) && (c >> 11 & 1);
+    machine.vbmi = __get_cpuid_count(7, 0, &a, &b, &c, &d) && (c >> 1 & 1);
     machine.avx_vnni = avx_vnni_found();
     int intel = maker == signature_INTEL_ebx;
     machine.fast_bf16 = machine.level == CPU_AMX || (machine.level == CPU_AVX512_BF16 && !intel);
@@ -100,9 +101,11 @@ static void choose(const char *level, const char *gemms)
 /* By what gemm is, if nothing else is asked for that the processor has. */
 static void choose_attention(const char *asked)
 {
-    static const char *const ways[] = {
-        [ATTEND_BY_F32] = "f32", [ATTEND_BY_PAIRS] = "pairs", [ATTEND_BY_TILES] = "tiles"};
-    cpu_attention_way most = machine.level == CPU_AMX           ? ATTEND_BY_TILES
+    static const char *const ways[] = {[ATTEND_BY_F32] = "f32",
+                                       [ATTEND_BY_PAIRS] = "pairs",
+                                       [ATTEND_BY_TILES] = "tiles",
+                                       [ATTEND_BY_PACKED] = "packed"};
+    cpu_attention_way most = machine.level == CPU_AMX           ? (machine.vbmi ? ATTEND_BY_PACKED : ATTEND_BY_TILES)
                              : machine.level >= CPU_AVX512_BF16 ? ATTEND_BY_PAIRS
                                                                 : ATTEND_BY_F32;
     machine.attention = machine.fast_bf16 ? most : ATTEND_BY_F32;
@@ -112,7 +115,7 @@ static void choose_attention(const char *asked)
             machine.attention = i;
             return;
         }
-    log_warn("KILN_CPU_ATTENTION=%s: not f32, nor pairs or tiles on a processor that has them; ignored", asked);
+    log_warn("KILN_CPU_ATTENTION=%s: not f32, nor pairs, tiles or packed on a processor that has them; ignored", asked);
 }
 
 /* Byte products are twice as fast as those of bf16 and more, but for AMX's. */
@@ -180,8 +183,10 @@ const char *cpu_features(void) { return levels[cpu_level_get()].text; }
 static const char *cpu_numerics(void)
 {
     static char text[128]; /* written with the same bytes by whoever comes first */
-    static const char *const attention[] = {
-        [ATTEND_BY_F32] = "", [ATTEND_BY_PAIRS] = ", attention bf16", [ATTEND_BY_TILES] = ", attention bf16 tiles"};
+    static const char *const attention[] = {[ATTEND_BY_F32] = "",
+                                            [ATTEND_BY_PAIRS] = ", attention bf16",
+                                            [ATTEND_BY_TILES] = ", attention bf16 tiles",
+                                            [ATTEND_BY_PACKED] = ", attention bf16 packed"};
     const char *type = cpu_gemm_type(KILN_BF16) == KILN_BF16 ? "bf16" : "f32";
     char blocks[32] = "";
     if (cpu_int8_blocks()) snprintf(blocks, sizeof blocks, ", blocks int8 %d", INT8_REVISION);

@@ -10,13 +10,13 @@
 #include "backend/backend.h"
 #include "backend/cpu/kernels.h"
 
-typedef enum { ATTEND_BY_F32, ATTEND_BY_PAIRS, ATTEND_BY_TILES } cpu_attention_way;
+typedef enum { ATTEND_BY_F32, ATTEND_BY_PAIRS, ATTEND_BY_TILES, ATTEND_BY_PACKED } cpu_attention_way;
 typedef enum { CPU_PLAIN, CPU_AVX2, CPU_AVX512, CPU_AVX512_BF16, CPU_AMX } cpu_level;
 
 /* KILN_CPU_FEATURES=none|avx2|avx512|avx512bf16 in the environment lowers the level, KILN_CPU_GEMM=f32|bf16 sets
  * the type of GEMMs under bf16 precision, KILN_CPU_BLOCKS=int8|widened how weights stored by blocks are multiplied
- * there, KILN_CPU_ATTENTION=f32|pairs|tiles how attention is computed there, KILN_CPU_PAST=BYTES how large results are
- * that are stored past the caches. Read once; for tests and measurements. */
+ * there, KILN_CPU_ATTENTION=f32|pairs|tiles|packed how attention is computed there, KILN_CPU_PAST=BYTES how large
+ * results are that are stored past the caches. Read once; for tests and measurements. */
 cpu_level cpu_level_get(void);
 int cpu_level_lowered(void);
 const char *cpu_features(void);
@@ -30,7 +30,8 @@ uint32_t cpu_gemm_type(uint32_t precision);
 int cpu_int8_blocks(void);
 const struct int8_kernels *cpu_int8_kernels(void);
 /* How attention of bf16 is computed under bf16: with f32 exponentials, or where gemm is bf16 by products of pairs
- * (attention_pairs.h), or with AMX by its tiles (attention_tiles.h). */
+ * (attention_pairs.h), or with AMX by its tiles (attention_tiles.h), and with VBMI
+ * too by packed ones where nothing hides keys (attention_units.h). */
 cpu_attention_way cpu_attention(void);
 unsigned cpu_slots(void);
 

@@ -1,0 +1,235 @@
+/* attention_packed.c - see attention_packed.h. Some heads at a time: their keys and values are packed, on all threads,
+ * and then some queries of a head are a task, which walks the keys by units (attention_units.h). Packed heads take at
+ * most 32 MB together, but one is packed whole. Sums run in the order of the keys, whose units begin at the same places
+ * always; no bit depends on how many queries are a task or how many heads are packed.
+ */
+#include "backend/cpu/attention_packed.h"
+
+#include "backend/cpu/attention_tiles.h"
+#include "backend/cpu/attention_units.h"
+
+#include <math.h>
+
+#if defined __x86_64__
+enum { PACKED_BYTES = 32 << 20, TASK_BYTES = 512 << 10, GROUPS_OF_TASK = 8, LEAST_QUERIES = 16 };
+
+typedef struct {
+    const cpu_kernel *c;
+    const kernel_args *a;
+    unit_shape shape;
+    int64_t first, heads; /* of all images' heads of k and v, those that are packed */
+} call;
+
+static float score_scale(const op_desc *op) { return op->attr.attention.scale * log2_e; }
+
+int attention_packed_fits(const op_desc *op, const attention_plan *p)
+{
+    const attention_attr *a = &op->attr.attention;
+    for (uint32_t i = ATTEND_MASK; i <= ATTEND_PAGES; i++)
+        if (attention_has(op, i)) return 0;
+    return p->way == ATTEND_BY_TILES && cpu_attention() == ATTEND_BY_PACKED && !op->n_more && !a->causal &&
+           !a->window && !(a->softcap > 0) && score_scale(op) > 0 && isfinite(score_scale(op)) && p->Tk > 0 &&
+           p->Tq >= LEAST_QUERIES && op->out.dtype == KILN_BF16;
+}
+
+/* ---- where things lie ---- */
+
+static unit_shape shape_of(const attention_plan *p) { return unit_shape_of(p->D, p->Dv); }
+static int64_t groups_of(const attention_plan *p) { return (p->Tk + UNIT_KEYS - 1) / UNIT_KEYS; }
+static size_t group_numbers(const unit_shape *s) { return unit_key_numbers(s) + unit_value_numbers(s); }
+static size_t head_numbers(const attention_plan *p, const unit_shape *s)
+{
+    return (size_t)groups_of(p) * group_numbers(s);
+}
+static int64_t heads_at_once(const attention_plan *p)
+{
+    unit_shape s = shape_of(p);
+    int64_t n = (int64_t)(PACKED_BYTES / (head_numbers(p, &s) * sizeof(uint16_t))), all = p->images * p->kv_heads;
+    return n < 1 ? 1 : min64(n, all);
+}
+
+/* Of a thread: scores and exponentials of a unit; of 32 of its queries: what unit_rows has. */
+static size_t unit_floats(const unit_shape *s) { return s->groups * (4 * TILE_FLOATS + TILE_NUMBERS); }
+static size_t rows_floats(const unit_shape *s)
+{
+    return s->depth * TILE_NUMBERS + s->width * 2 * TILE_FLOATS + UNIT_ROWS * 16 + UNIT_ROWS;
+}
+
+/* How many times 32 queries are a task: packed keys are read once for all of them, while each thread gets some. */
+static int64_t rows_of_task(const attention_plan *p)
+{
+    unit_shape s = shape_of(p);
+    int64_t all = (p->Tq + UNIT_ROWS - 1) / UNIT_ROWS, most = (int64_t)(TASK_BYTES / (rows_floats(&s) * sizeof(float)));
+    int64_t n = heads_at_once(p) * p->group * all / (4 * (int64_t)cpu_slots());
+    if (n > most) n = most;
+    return n < 1 ? 1 : min64(n, all);
+}
+static int64_t tasks_of_head(const attention_plan *p)
+{
+    int64_t rows = rows_of_task(p) * UNIT_ROWS;
+    return (p->Tq + rows - 1) / rows;
+}
+
+/* Scratch: packed heads, a square for each group of them, and the slots' own. */
+static size_t packed_floats(const attention_plan *p)
+{
+    unit_shape s = shape_of(p);
+    return (size_t)heads_at_once(p) * head_numbers(p, &s) / 2;
+}
+static size_t square_floats(const attention_plan *p) { return round_up((size_t)(heads_at_once(p) * groups_of(p)), 16); }
+static size_t slot_floats(const attention_plan *p)
+{
+    unit_shape s = shape_of(p);
+    return unit_floats(&s) + (size_t)rows_of_task(p) * rows_floats(&s);
+}
+
+static uint16_t *keys_at(const call *j, int64_t head, int64_t group)
+{
+    const attention_plan *p = j->c->plan;
+    uint16_t *to = (uint16_t *)j->a->scratch + (size_t)head * head_numbers(p, &j->shape);
+    return to + (size_t)group * unit_key_numbers(&j->shape);
+}
+static uint16_t *values_at(const call *j, int64_t head, int64_t group)
+{
+    const attention_plan *p = j->c->plan;
+    return keys_at(j, head, groups_of(p)) + (size_t)group * unit_value_numbers(&j->shape);
+}
+static float *squares_at(const call *j, int64_t head)
+{
+    const attention_plan *p = j->c->plan;
+    return (float *)j->a->scratch + packed_floats(p) + head * groups_of(p);
+}
+
+static const uint16_t *row_at(const call *j, uint32_t operand, int64_t row, int64_t column)
+{
+    return (const uint16_t *)(const void *)place_of(&j->c->op.in[operand], j->a->in[operand], row, column);
+}
+
+/* ---- tasks ---- */
+
+static int64_t packs_of_head(const attention_plan *p) { return (groups_of(p) + GROUPS_OF_TASK - 1) / GROUPS_OF_TASK; }
+
+static kiln_status pack(void *arg, size_t index, unsigned slot, error *e)
+{
+    const call *j = arg;
+    const attention_plan *p = j->c->plan;
+    (void)slot, (void)e;
+    int64_t head = (int64_t)index / packs_of_head(p), from = (int64_t)index % packs_of_head(p) * GROUPS_OF_TASK;
+    int64_t image = (j->first + head) / p->kv_heads, kv = (j->first + head) % p->kv_heads;
+    size_t k_ld = (size_t)j->c->op.in[ATTEND_K].ld, v_ld = (size_t)j->c->op.in[ATTEND_V].ld;
+    for (int64_t g = from; g < min64(from + GROUPS_OF_TASK, groups_of(p)); g++) {
+        int64_t key = g * UNIT_KEYS, row = image * p->Tk + key;
+        size_t n = (size_t)min64(UNIT_KEYS, p->Tk - key);
+        squares_at(j, head)[g] =
+            units_pack_keys(&j->shape, keys_at(j, head, g), row_at(j, ATTEND_K, row, kv * p->D), k_ld, n);
+        units_pack_values(&j->shape, values_at(j, head, g), row_at(j, ATTEND_V, row, kv * p->Dv), v_ld, n);
+    }
+    return KILN_OK;
+}
+
+/* Of all keys of a head; NaN if any is. */
+static float greatest_square(const call *j, int64_t head)
+{
+    const attention_plan *p = j->c->plan;
+    const float *squares = squares_at(j, head);
+    float most = 0;
+    for (int64_t g = 0; g < groups_of(p); g++) {
+        if (isnan(squares[g])) return NAN;
+        if (squares[g] > most) most = squares[g];
+    }
+    return most;
+}
+
+typedef struct { /* of a task: queries of a head of q, in an image */
+    int64_t head, image, query_head, first, n, blocks;
+    unit_scratch scratch;
+    float *rows;
+} part;
+
+static unit_rows rows_at(const call *j, const part *t, int64_t block)
+{
+    float *at = t->rows + (size_t)block * rows_floats(&j->shape);
+    unit_rows u = {.queries = (uint16_t *)(void *)at};
+    u.sums = at + j->shape.depth * TILE_NUMBERS;
+    u.totals = u.sums + j->shape.width * 2 * TILE_FLOATS;
+    u.norms = u.totals + UNIT_ROWS * 16;
+    return u;
+}
+
+static part part_of(const call *j, size_t index, unsigned slot)
+{
+    const attention_plan *p = j->c->plan;
+    int64_t each = tasks_of_head(p), rows = rows_of_task(p) * UNIT_ROWS, one = (int64_t)index / each;
+    part t = {.head = one / p->group, .first = (int64_t)index % each * rows};
+    t.image = (j->first + t.head) / p->kv_heads;
+    t.query_head = (j->first + t.head) % p->kv_heads * p->group + one % p->group;
+    t.n = min64(rows, p->Tq - t.first), t.blocks = (t.n + UNIT_ROWS - 1) / UNIT_ROWS;
+    float *own = (float *)j->a->scratch + packed_floats(p) + square_floats(p) + slot * p->slot_floats;
+    t.scratch.scores = own;
+    t.scratch.weights = (uint16_t *)(void *)(own + j->shape.groups * 4 * TILE_FLOATS);
+    t.rows = own + unit_floats(&j->shape);
+    return t;
+}
+
+/* Units of keys outside: what is packed of one stays in the cache for all queries of the task. */
+static void walk(const call *j, const part *t, unit_rows *u, float scale)
+{
+    const attention_plan *p = j->c->plan;
+    int64_t unit = (int64_t)j->shape.groups;
+    for (int64_t g = 0; g < groups_of(p); g += unit) {
+        size_t n = (size_t)min64(unit * UNIT_KEYS, p->Tk - g * UNIT_KEYS);
+        for (int64_t b = 0; b < t->blocks; b++)
+            units_attend(&j->shape, u + b, &t->scratch, keys_at(j, t->head, g), values_at(j, t->head, g), n, g == 0,
+                         scale);
+    }
+}
+
+static kiln_status attend(void *arg, size_t index, unsigned slot, error *e)
+{
+    const call *j = arg;
+    const attention_plan *p = j->c->plan;
+    const op_desc *op = &j->c->op;
+    (void)e;
+    unit_rows u[TASK_BYTES / (UNIT_ROWS * 16 * sizeof(float))];
+    part t = part_of(j, index, slot);
+    float square = greatest_square(j, t.head), scale = score_scale(op);
+    int64_t row = t.image * p->Tq + t.first;
+    for (int64_t b = 0; b < t.blocks; b++) {
+        u[b] = rows_at(j, &t, b);
+        units_begin(&j->shape, u + b, row_at(j, ATTEND_Q, row + b * UNIT_ROWS, t.query_head * p->D),
+                    (size_t)op->in[ATTEND_Q].ld, (size_t)min64(UNIT_ROWS, t.n - b * UNIT_ROWS), square, scale);
+    }
+    tiles_begin();
+    walk(j, &t, u, scale);
+    tiles_end();
+    for (int64_t b = 0; b < t.blocks; b++)
+        units_end(&j->shape, u + b, (uint16_t *)j->a->out + (row + b * UNIT_ROWS) * op->out.ld + t.query_head * p->Dv,
+                  (size_t)op->out.ld, (size_t)min64(UNIT_ROWS, t.n - b * UNIT_ROWS));
+    return KILN_OK;
+}
+
+static kiln_status run(const cpu_kernel *c, const kernel_args *a, error *e)
+{
+    const attention_plan *p = c->plan;
+    call j = {.c = c, .a = a, .shape = shape_of(p)};
+    int64_t all = p->images * p->kv_heads;
+    for (; j.first < all; j.first += j.heads) {
+        j.heads = min64(heads_at_once(p), all - j.first);
+        TRY(tiles_run(a->pool, (size_t)(j.heads * packs_of_head(p)), pack, &j, e));
+        TRY(tiles_run(a->pool, (size_t)(j.heads * p->group * tasks_of_head(p)), attend, &j, e));
+    }
+    return KILN_OK;
+}
+
+void attention_packed_prepare(cpu_kernel *c)
+{
+    attention_plan *p = c->plan;
+    p->slot_floats = slot_floats(p);
+    c->body = run;
+    c->base.scratch_bytes = (packed_floats(p) + square_floats(p) + cpu_slots() * p->slot_floats) * sizeof(float);
+    c->base.name = "attention:packed";
+}
+#else
+int attention_packed_fits(const op_desc *op, const attention_plan *p) { return (void)op, (void)p, 0; }
+void attention_packed_prepare(cpu_kernel *c) { (void)c; }
+#endif
