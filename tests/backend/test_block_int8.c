@@ -171,7 +171,7 @@ static int grouped_by(unsigned threads, uint32_t type, const uint8_t *blocks, co
     error e = {0};
     if (backend_cpu.prepare(&op, &k, &e) != KILN_OK) return 0;
     const int8_kernels *fast[3];
-    const int interleaves = fast_kernels(fast) && cpu_int8_kernels()->interleave && int8_form_interleaved(type, 1);
+    const int interleaves = fast_kernels(fast) && cpu_int8_kernels(0)->interleave && int8_form_interleaved(type, 1);
     pool *p = pool_new(threads);
     void *scratch = mem_aligned(64, k->scratch_bytes + 64), *packed = mem_aligned(64, k->packed_bytes[1]);
     int good =
@@ -244,8 +244,9 @@ static int way_taken(void)
         error e = {0};
         kiln_status status = backend_cpu.prepare(&op, &k, &e);
         if (status != KILN_OK)
-            return status == KILN_ERR_INVALID && strstr(e.message, "KILN_CPU_BLOCKS=int4: it is int8 or widened") ? -1
-                                                                                                                  : -2;
+            return status == KILN_ERR_INVALID && strstr(e.message, "KILN_CPU_BLOCKS=int4: it is int8 or widened, or")
+                       ? -1
+                       : -2;
         found[i] = strncmp(k->name, "int8:", 5) == 0;
         k->free(k);
     }

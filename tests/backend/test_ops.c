@@ -75,10 +75,13 @@ static void test_int8(void)
 static void test_amx(void) { level("amx", "bf16", ""); }
 static void test_amx_int8(void)
 {
-    level_by("amx", "bf16", "int8", "linear ");
-    level_by("amx", "bf16", "int8", "grouped_linear ");
-    level_by("amx", "bf16", "int8", "linear_transposed KILN_");
-    level_by("amx", "bf16", "int8", "conv2d ");
+    for (int tiles = 0; tiles < 2; tiles++) {
+        const char *blocks = tiles ? "tiles" : "int8";
+        level_by("amx", "bf16", blocks, "linear ");
+        level_by("amx", "bf16", blocks, "grouped_linear ");
+        level_by("amx", "bf16", blocks, "linear_transposed KILN_");
+        level_by("amx", "bf16", blocks, "conv2d ");
+    }
 }
 
 /* Every result stored past the caches, as only large ones are. */

@@ -40,7 +40,7 @@ static int chosen(const char *level, const char *blocks, const int8_kernels *by,
     if (child == 0) {
         setenv("KILN_CPU_FEATURES", level, 1);
         if (blocks) setenv("KILN_CPU_BLOCKS", blocks, 1);
-        _exit(cpu_int8_kernels() == by && cpu_int8_blocks() == integers ? 0 : 1);
+        _exit(cpu_int8_kernels(1) == by && (cpu_blocks() != BLOCKS_WIDENED) == integers ? 0 : 1);
     }
     int status = 0;
     waitpid(child, &status, 0);

@@ -180,7 +180,8 @@ static int same_arithmetic(uint32_t precision)
 static int by_integers(const kept *r, uint32_t precision)
 {
     int one_tap = !r->rank || (r->rank == 2 && r->dim[2] == 1 && r->dim[3] == 1);
-    return precision == KILN_BF16 && cpu_int8_blocks() && one_tap && !r->transposed && strcmp(r->type, "I8") == 0;
+    return precision == KILN_BF16 && cpu_blocks() != BLOCKS_WIDENED && one_tap && !r->transposed &&
+           strcmp(r->type, "I8") == 0;
 }
 
 static void check_kept(const kept *r, int64_t many, uint32_t precision)

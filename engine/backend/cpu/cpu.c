@@ -32,12 +32,13 @@ enum { LARGE_BYTES = 32 << 20 };
 
 static struct {
     cpu_level level;
-    int fast_bf16, lowered, int8_blocks;
+    int fast_bf16, lowered;
+    cpu_blocks_way blocks;
     int vbmi, vnni, avx_vnni, amx_int8; /* what there is of permuted bytes, and of byte products */
     unsigned slots;
     cpu_attention_way attention;
     int64_t large;    /* bytes of a result that is stored past the caches */
-    char refused[48]; /* KILN_CPU_BLOCKS, where it is neither */
+    char refused[48]; /* KILN_CPU_BLOCKS, where it is none of its words */
 } machine;
 static pthread_once_t machine_once = PTHREAD_ONCE_INIT;
 
@@ -118,16 +119,23 @@ static void choose_attention(const char *asked)
     log_warn("KILN_CPU_ATTENTION=%s: not f32, nor pairs, tiles or packed on a processor that has them; ignored", asked);
 }
 
-/* Byte products are twice as fast as those of bf16 and more, but for AMX's. */
+/* Byte products are twice as fast as those of bf16 and more, but for some of AMX's (int8_product.c). */
 static void choose_blocks(const char *blocks)
 {
     machine.amx_int8 = machine.amx_int8 && machine.level >= CPU_AMX;
     machine.vnni = machine.vnni && machine.level >= CPU_AVX512;
     machine.avx_vnni = machine.avx_vnni && machine.level >= CPU_AVX2;
-    machine.int8_blocks = (machine.vnni || machine.avx_vnni) && machine.level < CPU_AMX;
+    machine.blocks = !machine.vnni && !machine.avx_vnni ? BLOCKS_WIDENED
+                     : machine.level < CPU_AMX          ? BLOCKS_INT8
+                                                        : BLOCKS_BY_SHAPE;
     if (!blocks) return;
-    machine.int8_blocks = strcmp(blocks, "int8") == 0;
-    if (!machine.int8_blocks && strcmp(blocks, "widened") != 0)
+    if (strcmp(blocks, "int8") == 0)
+        machine.blocks = BLOCKS_INT8;
+    else if (strcmp(blocks, "tiles") == 0 && machine.amx_int8)
+        machine.blocks = BLOCKS_INT8_TILES;
+    else if (strcmp(blocks, "widened") == 0)
+        machine.blocks = BLOCKS_WIDENED;
+    else
         snprintf(machine.refused, sizeof machine.refused, "%s", *blocks ? blocks : "(empty)");
 }
 
@@ -158,20 +166,25 @@ unsigned cpu_slots(void)
     cpu_level_get();
     return machine.slots;
 }
-const int8_kernels *cpu_int8_kernels(void)
+const int8_kernels *cpu_int8_kernels(int tiles)
 {
     cpu_level_get();
 #if defined __x86_64__
-    if (machine.amx_int8) return &int8_kernels_amx;
+    if (machine.amx_int8 && (tiles || machine.blocks == BLOCKS_INT8_TILES)) return &int8_kernels_amx;
     if (machine.vnni) return &int8_kernels_avx512vnni;
     if (machine.avx_vnni) return &int8_kernels_avxvnni;
 #endif
     return &int8_kernels_plain;
 }
-int cpu_int8_blocks(void)
+cpu_blocks_way cpu_blocks(void)
 {
     cpu_level_get();
-    return machine.int8_blocks;
+    return machine.blocks;
+}
+int cpu_has_int8_tiles(void)
+{
+    cpu_level_get();
+    return machine.amx_int8;
 }
 cpu_attention_way cpu_attention(void)
 {
@@ -189,7 +202,9 @@ static const char *cpu_numerics(void)
                                             [ATTEND_BY_PACKED] = ", attention bf16 packed"};
     const char *type = cpu_gemm_type(KILN_BF16) == KILN_BF16 ? "bf16" : "f32";
     char blocks[32] = "";
-    if (cpu_int8_blocks()) snprintf(blocks, sizeof blocks, ", blocks int8 %d", INT8_REVISION);
+    if (cpu_blocks() != BLOCKS_WIDENED)
+        snprintf(blocks, sizeof blocks, ", blocks int8 %d%s", INT8_REVISION,
+                 cpu_blocks() == BLOCKS_BY_SHAPE ? " by shape" : "");
     snprintf(text, sizeof text, "%s, gemm %s%s, oneDNN %s%s", cpu_features(), type, attention[cpu_attention()],
              gemm_library_version(), blocks);
     return text;
@@ -398,7 +413,8 @@ static kiln_status cpu_prepare_op(const op_desc *op, kernel **out, error *e)
     TRY(check_types(op, e));
     cpu_level_get();
     if (*machine.refused)
-        return error_set(e, KILN_ERR_INVALID, "KILN_CPU_BLOCKS=%s: it is int8 or widened, or not set", machine.refused);
+        return error_set(e, KILN_ERR_INVALID,
+                         "KILN_CPU_BLOCKS=%s: it is int8 or widened, or tiles with AMX, or not set", machine.refused);
     cpu_kernel *c = mem_calloc(1, sizeof *c);
     if (!c) return error_set(e, KILN_ERR_NOMEM, "out of memory for a kernel");
     c->op = *op;

@@ -11,12 +11,13 @@
 #include "backend/cpu/kernels.h"
 
 typedef enum { ATTEND_BY_F32, ATTEND_BY_PAIRS, ATTEND_BY_TILES, ATTEND_BY_PACKED } cpu_attention_way;
+typedef enum { BLOCKS_WIDENED, BLOCKS_INT8, BLOCKS_INT8_TILES, BLOCKS_BY_SHAPE } cpu_blocks_way;
 typedef enum { CPU_PLAIN, CPU_AVX2, CPU_AVX512, CPU_AVX512_BF16, CPU_AMX } cpu_level;
 
 /* KILN_CPU_FEATURES=none|avx2|avx512|avx512bf16 in the environment lowers the level, KILN_CPU_GEMM=f32|bf16 sets
- * the type of GEMMs under bf16 precision, KILN_CPU_BLOCKS=int8|widened how weights stored by blocks are multiplied
- * there, KILN_CPU_ATTENTION=f32|pairs|tiles|packed how attention is computed there, KILN_CPU_PAST=BYTES how large
- * results are that are stored past the caches. Read once; for tests and measurements. */
+ * the type of GEMMs under bf16 precision, KILN_CPU_BLOCKS=int8|tiles|widened how weights stored by blocks are
+ * multiplied there, KILN_CPU_ATTENTION=f32|pairs|tiles|packed how attention is computed there, KILN_CPU_PAST=BYTES how
+ * large results are that are stored past the caches. Read once; for tests and measurements. */
 cpu_level cpu_level_get(void);
 int cpu_level_lowered(void);
 const char *cpu_features(void);
@@ -26,9 +27,12 @@ const cpu_kernels *cpu_kernels_for(const op_desc *);
 /* The type in which GEMMs are computed under `precision`. KILN_F32 also for bf16 storage, where bf16 dot
  * products are the slower ones; see cpu.c. */
 uint32_t cpu_gemm_type(uint32_t precision);
-/* Under bf16: weights that are stored by blocks in products of integers (int8_product.h)? And by which kernels. */
-int cpu_int8_blocks(void);
-const struct int8_kernels *cpu_int8_kernels(void);
+/* Under bf16: weights that are stored by blocks in products of integers (int8_product.h)? Never; always; always and by
+ * AMX's tiles alone; or where they are the faster ones beside AMX's products of bf16. */
+cpu_blocks_way cpu_blocks(void);
+/* By which kernels; tiles: AMX's, if there are any. All make the same bits. */
+const struct int8_kernels *cpu_int8_kernels(int tiles);
+int cpu_has_int8_tiles(void);
 /* How attention of bf16 is computed under bf16: with f32 exponentials, or where gemm is bf16 by products of pairs
  * (attention_pairs.h), or with AMX by its tiles (attention_tiles.h), and with VBMI
  * too by packed ones where nothing hides keys (attention_units.h). */

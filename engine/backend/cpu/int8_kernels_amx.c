@@ -3,7 +3,7 @@
  *
  * Two tiles of rows by two strips are summed at once. What is f32 about a part takes about as long as its sums of
  * bytes, so sums wait in memory: they are scaled while tiles make the next. Weights are signed here, so that no sum
- * begins anywhere but at 0. Nobody has measured it yet.
+ * begins anywhere but at 0. int8_product.c says where they are the fastest.
  */
 #define LANES 16
 #define INT8_SIGNED

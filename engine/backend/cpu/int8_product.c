@@ -3,6 +3,17 @@
  * cache while all rows of the band are multiplied by them, goes through the outputs before it goes deeper (a group,
  * which has few rows, the other way round), and finishes the rows when all is through. Weights that no other op reads
  * are interleaved when they are packed.
+ *
+ * Beside AMX three ways are there. GFLOP/s of a processor, Xeon of the 5th generation, medians of three turns
+ * (tests/bench/block_products):
+ *                                                          AMX's tiles   VNNI   widened, bf16 by AMX
+ *     256 rows, a scale for 256 inputs (Q4_K, Q6_K)            637        400          498
+ *     256 and 512 rows, one for 32 inputs (Q8_0)               255        324          490
+ *     16 rows of each of 128 experts (Q4_K; Q5_0)              112        235           57
+ *     16 rows, Q4_K                                            157        168           57
+ *     8, 4, 1 rows, Q8_0                                    87, 43, 10  95, 51, 14   47, 42, 18
+ * So tiles take many rows where scales are few, VNNI takes experts and few rows, and many rows with a scale for each 32
+ * inputs are widened.
  */
 #include "backend/cpu/int8_product.h"
 
@@ -18,6 +29,7 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { MANY_ROWS = 64 }; /* for AMX: see above */
 enum { PAIR = 2 * INT8_STRIP, WIDTH = 128, BAND = 256, GROUP_WIDTH = 256, GROUP_BAND = 96, CHUNK = 1024, DEEP = 512 };
 
 typedef struct {
@@ -53,10 +65,17 @@ static const int8_form *form_of(const op_desc *op)
     return by_row && rows_are_coded(op, 1) ? &int8_form_rows : NULL;
 }
 
+static int has_many_rows(const op_desc *op)
+{
+    return op->kind != OP_GROUPED_LINEAR && rows_of(&op->in[0]) >= MANY_ROWS;
+}
+
 int int8_product_fits(const op_desc *op)
 {
-    return op->precision == KILN_BF16 && cpu_int8_blocks() && op->in[1].weight && form_of(op) &&
-           (!op->in[2].dtype || op->in[2].weight);
+    if (op->precision != KILN_BF16 || cpu_blocks() == BLOCKS_WIDENED || !op->in[1].weight) return 0;
+    const int8_form *f = form_of(op);
+    if (!f || (cpu_blocks() == BLOCKS_BY_SHAPE && f->scales > 1 && has_many_rows(op))) return 0;
+    return !op->in[2].dtype || op->in[2].weight;
 }
 
 /* ---- the operand ---- */
@@ -348,12 +367,14 @@ static kiln_status pack_interleaved(const kernel *k, uint32_t operand, const voi
     return tiles_run(threads, (size_t)(shape_count(&c->op.in[1].shape) / p->K / INT8_STRIP), interleave_strip, &j, e);
 }
 
-/* Tables stay rows, which other ops read as well. */
+/* Tables stay rows, which other ops read as well; and so do linears beside AMX, of which those of many rows read the
+ * same weight as others of few. */
 static const int8_form *interleaved_form(const int8_plan *p, const op_desc *op)
 {
     const operand_desc *w = &op->in[1];
     const int may = p->kernels->interleave && !w->rows.coding && dtype_is_block(w->dtype) && !rows_is_table(w) &&
-                    p->J % INT8_STRIP == 0 && p->K % INT8_QUARTER == 0;
+                    (op->kind == OP_GROUPED_LINEAR || !cpu_has_int8_tiles()) && p->J % INT8_STRIP == 0 &&
+                    p->K % INT8_QUARTER == 0;
     return may ? int8_form_interleaved(w->dtype, op->kind == OP_GROUPED_LINEAR) : NULL;
 }
 
@@ -411,8 +432,9 @@ kiln_status int8_product_prepare(cpu_kernel *c, error *e)
     int8_plan *p = mem_calloc(1, sizeof *p);
     if (!p) return error_set(e, KILN_ERR_NOMEM, "out of memory for a kernel");
     c->plan = p, c->plan_free = mem_free, c->body = run;
-    *p = (int8_plan){.kernels = cpu_int8_kernels(),
-                     .form = form_of(op),
+    const int8_form *form = form_of(op);
+    *p = (int8_plan){.kernels = cpu_int8_kernels(form->scales <= 1 && has_many_rows(op)),
+                     .form = form,
                      .b = rows_form(op, 1),
                      .groups = grouped ? w[0] : 1,
                      .I = rows_of(&op->in[0]),

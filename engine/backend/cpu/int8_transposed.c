@@ -45,8 +45,8 @@ typedef struct {
 
 int int8_transposed_fits(const op_desc *op)
 {
-    return op->precision == KILN_BF16 && cpu_int8_blocks() && op->in[1].weight && int8_form_of(op->in[1].dtype, 0) &&
-           !op->epilogue.geglu && (!op->in[2].dtype || op->in[2].weight);
+    return op->precision == KILN_BF16 && cpu_blocks() != BLOCKS_WIDENED && op->in[1].weight &&
+           int8_form_of(op->in[1].dtype, 0) && !op->epilogue.geglu && (!op->in[2].dtype || op->in[2].weight);
 }
 
 /* ---- the operand ---- */
@@ -198,7 +198,7 @@ kiln_status int8_transposed_prepare(cpu_kernel *c, error *e)
     transposed_plan *p = mem_calloc(1, sizeof *p);
     if (!p) return error_set(e, KILN_ERR_NOMEM, "out of memory for a kernel");
     c->plan = p, c->plan_free = mem_free, c->body = run;
-    *p = (transposed_plan){.kernels = cpu_int8_kernels(),
+    *p = (transposed_plan){.kernels = cpu_int8_kernels(0),
                            .form = &int8_form_rounded,
                            .b = rows_form(op, 1),
                            .I = rows_of(&op->in[0]),
