@@ -69,6 +69,8 @@ void manager_release(residency *r, memory_kind kind, size_t bytes, void *data);
 /* Makes the event, the first time. */
 kiln_status manager_event(residency *r, device_event **event, error *e);
 void manager_new_generation(residency *r);
+/* Evicts what nobody wants any more, on a device of the host. */
+void manager_give_up_over(residency *r);
 
 static inline size_t manager_round(const residency *r, size_t bytes)
 {

@@ -83,6 +83,7 @@ struct packed_weight {
     uint64_t used;   /* clock of the last pass that used it */
     uint64_t wanted; /* programs until its next use, as far as the order is known; UINT64_MAX: none */
     uint64_t victim; /* the prefetch that may evict it */
+    uint8_t over;    /* nobody wants it any more */
 };
 
 static inline int weight_on_device(const packed_weight *x) { return x->state >= WEIGHT_COPYING; }

@@ -204,6 +204,7 @@ static kiln_status begin(residency_pass *p, error *e)
     order_set_wanted(&r->order, r->passes, 0);
     pthread_mutex_unlock(&r->lock);
     pin_residents(p);
+    manager_give_up_over(r);
     TRY(prefetch_wait(r, e));
     TRY(take_workspace(p, e));
     return residency_restart(p, e);

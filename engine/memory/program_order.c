@@ -49,16 +49,28 @@ residency_pass *order_next(const program_order *o, const residency_pass *p)
     return next == p ? NULL : next;
 }
 
+static void set_wanted(const residency_pass *p, uint64_t wanted, uint8_t over)
+{
+    for (size_t w = 0; w < p->d.n_weight; w++) p->d.weight[w]->wanted = wanted, p->d.weight[w]->over = over;
+}
+
+static int is_in(const program_order *o, const residency_pass *p)
+{
+    for (size_t i = 0; i < o->n; i++)
+        if (o->entry[i].pass == p) return 1;
+    return 0;
+}
+
+/* Last come those that say more of a weight that several have: who is not in the order may want it at any time. */
 void order_set_wanted(const program_order *o, residency_pass *passes, size_t steps)
 {
     assert(!passes || mutex_held(&passes->r->lock));
     if (!o->n) return;
-    for (residency_pass *q = passes; q; q = q->next)
-        for (size_t w = 0; w < q->d.n_weight; w++) q->d.weight[w]->wanted = UINT64_MAX;
-    for (size_t i = o->n; i-- > 0;) {
-        const residency_pass *q = o->entry[(o->at + steps + i) % o->n].pass;
-        for (size_t w = 0; w < q->d.n_weight; w++) q->d.weight[w]->wanted = i;
-    }
+    for (residency_pass *q = passes; q; q = q->next) set_wanted(q, UINT64_MAX, o->once != 0);
+    for (residency_pass *q = passes; q && o->once; q = q->next)
+        if (!is_in(o, q)) set_wanted(q, UINT64_MAX, 0);
+    for (size_t i = o->n; i-- > 0;)
+        if (!o->once || o->at + steps + i < o->n) set_wanted(o->entry[(o->at + steps + i) % o->n].pass, i, 0);
 }
 
 void order_forget(program_order *o, const residency_pass *p)

@@ -235,6 +235,20 @@ void residency_give_up(residency *r, size_t bytes)
     }
 }
 
+void manager_give_up_over(residency *r)
+{
+    for (int more = !r->call->asynchronous; more;) {
+        weight_memory m = {0};
+        pthread_mutex_lock(&r->lock);
+        for (size_t i = 0; i < BUCKETS && !m.data; i++)
+            for (packed_weight *x = r->bucket[i]; x && !m.data; x = x->next)
+                if (x->over && may_be_evicted(x)) m = weight_detach(x, WEIGHT_IS_EVICTED);
+        pthread_mutex_unlock(&r->lock);
+        more = m.data != NULL;
+        if (more) weight_memory_release(r, &m);
+    }
+}
+
 kiln_status residency_take(residency *r, memory_kind kind, size_t bytes, const char *what, void **out, error *e)
 {
     return manager_alloc(r, kind, manager_round(r, bytes ? bytes : 1), what, out, e);
@@ -266,6 +280,13 @@ static size_t read_size(const residency *r, const size_t *member)
 size_t residency_bytes(const residency *r) { return read_size(r, &r->bytes); }
 size_t residency_peak(const residency *r) { return read_size(r, &r->peak); }
 residency_traffic residency_traffic_get(const residency *r) { return r->traffic; }
+
+void residency_order_is_whole(residency *r)
+{
+    pthread_mutex_lock(&r->lock);
+    r->order.once = 1;
+    pthread_mutex_unlock(&r->lock);
+}
 
 kiln_status residency_note_run(residency_pass *p, error *e)
 {

@@ -140,6 +140,10 @@ residency_prefetched residency_prefetch_next(residency_pass *p, int (*stop)(void
 /* Notes that a run of this program comes here in the order of programs, without running it (program_order.h). */
 kiln_status residency_note_run(residency_pass *p, error *e);
 
+/* What was noted is all that will run: on a device of the host, weights that no program wants any more are given up
+ * when another program begins. One that comes all the same packs its own again. */
+void residency_order_is_whole(residency *r);
+
 /* What a limit means for a program, without running it: for --explain, and to refuse a limit before anything runs. */
 typedef struct {
     size_t fixed, resident, ring, peak; /* bytes, when planned alone within the limit */

@@ -58,7 +58,9 @@ static kiln_status execute(driver *d, error *e)
 {
     run_summary nodes = {0};
     error first = {0};
-    if (!d->executed) TRY(memory_check_budget(&d->machine, &d->batch, e));
+    int once =
+        d->rows.n_todo == 1 && !job_foreign_takes_part(d->job); /* whose plugins are called no more than needed */
+    if (!d->executed) TRY(memory_check_budget(&d->machine, &d->batch, once, e));
     d->executed = 1;
     if (supervised_again())
         log_level_set(d->setting->quiet ? KILN_LOG_ERROR : d->setting->verbose ? KILN_LOG_INFO : KILN_LOG_WARN);

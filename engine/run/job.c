@@ -262,8 +262,7 @@ static void warn_of_refused(const catalog *c)
 
 static int is_foreign(const plugin_info *p) { return p && p->table && !p->trusted; }
 
-/* A node of the workflow is such a plugin's, or it has registered something: a sampler, a family, a type. */
-static int foreign_takes_part(const job *j)
+int job_foreign_takes_part(const job *j)
 {
     const reading *r = &j->first;
     for (size_t i = 0; r->info && i < r->w.n; i++)
@@ -300,7 +299,7 @@ static kiln_status open_source(job *j, const job_source *s, error *e)
     TRY(file_roots_find(&j->roots, &j->memory, s->path, s->models, s->input, e));
     TRY(read_text(j, s->path, e));
     TRY(job_read(j, s->set, s->n_set, &j->first, e));
-    if (supervision) atomic_store(&supervision->takes_part, foreign_takes_part(j)), say_needed(j);
+    if (supervision) atomic_store(&supervision->takes_part, job_foreign_takes_part(j)), say_needed(j);
     return KILN_OK;
 }
 

@@ -86,6 +86,9 @@ catalog *job_take_catalog(job *j);
 const workflow *job_workflow(const job *j);
 const catalog *job_catalog(const job *j);
 const yaml_node *job_matrix(const job *j); /* the head's `matrix:`, or NULL */
+/* A node of the workflow is a plugin's that is neither kiln's own nor trusted, or such a one has registered something:
+ * a sampler, a family, a type. */
+int job_foreign_takes_part(const job *j);
 
 /* Runs, explains or dry-runs it; rows NULL: once, as it stands. Prints progress, faults and results. A single run
  * returns its first failure (summary->nodes tells failed from skipped nodes); a sweep returns KILN_OK also when rows

@@ -51,11 +51,17 @@ static kiln_status too_small(size_t limit, size_t least, const char *what, error
 }
 
 /* Nobody watches, and what nodes warn of comes again when they run. */
-static kiln_status estimate_silently(machine *m, batch *b, error *e)
+static void count_unknown(void *self, size_t i, const node_estimate *found)
+{
+    (void)i;
+    *(size_t *)self += found->kind == ESTIMATED_UNKNOWN;
+}
+static kiln_status estimate_silently(machine *m, batch *b, size_t *unknown, error *e)
 {
     int level = log_level();
+    *unknown = 0;
     log_level_set(KILN_LOG_ERROR);
-    kiln_status status = estimate_batch(m, b, &(estimate_observer){.node = NULL}, e);
+    kiln_status status = estimate_batch(m, b, &(estimate_observer){.node = count_unknown, .self = unknown}, e);
     log_level_set(level);
     return status;
 }
@@ -70,7 +76,8 @@ kiln_status memory_least_budget(machine *m, batch *b, error *e)
     residency_give_up(machine_residency(m), SIZE_MAX);
     budget_set_limit(account, SIZE_MAX / 4);
     budget_peak_reset(account);
-    kiln_status status = estimate_silently(m, b, &why);
+    size_t unknown;
+    kiln_status status = estimate_silently(m, b, &unknown, &why);
     size_t values = budget_peak(account);
     budget_set_limit(account, limit);
     if (status == KILN_CANCELLED) return error_set(e, status, "%s", why.message);
@@ -92,7 +99,8 @@ kiln_status memory_tighten(machine *m, batch *b, runtime_estimate *o, error *e)
     for (int closer = 1; closer && o->least > 1 && (!limit || o->least <= limit);) {
         error why = {0};
         limit_to(m, o->least - 1);
-        status = estimate_silently(m, b, &why);
+        size_t unknown;
+        status = estimate_silently(m, b, &unknown, &why);
         runtime_estimate found = runtime_get_estimate(m->runtime);
         closer = status == KILN_OK && found.least < o->least;
         if (closer) o->least = found.least, memcpy(o->least_name, found.least_name, sizeof o->least_name);
@@ -102,13 +110,29 @@ kiln_status memory_tighten(machine *m, batch *b, runtime_estimate *o, error *e)
     return status == KILN_CANCELLED ? status : KILN_OK;
 }
 
-kiln_status memory_check_budget(machine *m, batch *b, error *e)
+/* Will any node but those that write? */
+static int computes(const machine *m, const batch *b)
+{
+    const workflow *w = &b->merged.all;
+    for (size_t i = 0; i < w->n; i++) {
+        const graph_node *g = &w->node[i];
+        if (!g->needed || !(g->type->flags & KILN_NODE_OUTPUT)) continue;
+        for (uint32_t p = 0; p < g->type->n_in; p++)
+            for (uint32_t k = 0; k < g->in[p].n; k++)
+                if (!result_cache_known(m->result_cache, (size_t)g->in[p].from[k].node)) return 1;
+    }
+    return 0;
+}
+
+kiln_status memory_check_budget(machine *m, batch *b, int once, error *e)
 {
     size_t limit = budget_limit(machine_budget(m));
     error why = {0};
     char name[80];
-    if (!limit && !machine_asynchronous(m)) return KILN_OK;
-    kiln_status status = estimate_silently(m, b, &why);
+    if (!limit && !machine_asynchronous(m) && !(once && computes(m, b))) return KILN_OK;
+    size_t unknown;
+    kiln_status status = estimate_silently(m, b, &unknown, &why);
+    if (once && status == KILN_OK && !unknown) residency_order_is_whole(machine_residency(m));
     if (limit && status == KILN_ERR_NOMEM) TRY(memory_least_budget(m, b, e));
     runtime_estimate o = runtime_get_estimate(m->runtime);
     snprintf(name, sizeof name, "'%.64s'", o.least_name);

@@ -260,6 +260,47 @@ static void test_the_order_without_one_that_went(void)
     residency_free(r);
 }
 
+static int on_device(const net *n)
+{
+    int there = 0;
+    for (int i = 0; i < WEIGHTS; i++) there += weight_on_device(n->weight[i]);
+    return there;
+}
+
+/* Where the order is all that will run, weights go once nobody in it wants them; not those of who is not in it. */
+static void test_what_no_program_wants_any_more_is_given_up(void)
+{
+    residency *r = open_manager(0);
+    net n[4], again;
+    residency_pass *p[4], *same;
+    const char *const set[4] = {"encoder", "unet", "vae", "other"};
+    for (int i = 0; i < 4; i++) REQUIRE((p[i] = open_net(r, &n[i], set[i])) != NULL);
+    REQUIRE((same = open_net(r, &again, "encoder")) != NULL); /* another program over the same weights */
+    residency_pass *const order[] = {p[0], p[1], p[1], same, p[1], p[2]};
+    for (size_t i = 0; i < sizeof order / sizeof *order; i++) CHECK_EQ(residency_note_run(order[i], NULL), KILN_OK);
+    residency_order_is_whole(r);
+    CHECK_EQ(run(p[3], NULL), KILN_OK);
+    CHECK_EQ(run(p[0], NULL), KILN_OK);
+    CHECK_EQ(run(p[1], NULL), KILN_OK);
+    CHECK_EQ(run(p[1], NULL), KILN_OK);
+    CHECK_EQ(on_device(&n[0]), WEIGHTS); /* which `same` will want */
+    CHECK_EQ(run(same, NULL), KILN_OK);
+    CHECK_EQ(on_device(&n[1]), WEIGHTS);
+    CHECK_EQ(run(p[1], NULL), KILN_OK);
+    CHECK_EQ(on_device(&n[0]), 0);
+    CHECK_EQ(run(p[2], NULL), KILN_OK);
+    CHECK_EQ(on_device(&n[1]), 0);
+    CHECK_EQ(on_device(&n[2]), WEIGHTS);
+    CHECK_EQ(on_device(&n[3]), WEIGHTS);
+    CHECK_EQ(packed_in_all(&n[1]), WEIGHTS);
+    CHECK_EQ(run(p[1], NULL), KILN_OK); /* all the same */
+    CHECK_EQ(packed_in_all(&n[1]), 2 * WEIGHTS);
+    CHECK_EQ(on_device(&n[3]), WEIGHTS);
+    close_net(&again, same);
+    for (int i = 0; i < 4; i++) close_net(&n[i], p[i]);
+    residency_free(r);
+}
+
 static void *know_and_release(void *arg)
 {
     for (int i = 0; i < 4000; i++) {
@@ -298,6 +339,7 @@ int main(int argc, char **argv)
         CASE(test_a_failure_leaves_nothing_and_the_next_run_is_whole),
         CASE(test_under_a_limit_a_run_packs_what_is_streamed_again),
         CASE(test_every_allocation_may_fail),
+        CASE(test_what_no_program_wants_any_more_is_given_up),
         CASE(test_threads_come_and_go),
         CASE(test_files_of_the_next_program_are_asked_for),
         CASE(test_the_order_without_one_that_went),
