@@ -321,7 +321,7 @@ kiln_status execute_batch(execution *x, run_summary *summary, error *e)
                        .items = items,
                        .wants = wants,
                        .can_be_called = supervised_holds() ? can_be_called : NULL};
-    run_setting setting = {.workers = runs_alone(x) ? 1 : x->setting->jobs,
+    run_setting setting = {.workers = runs_alone(x) || x->machine->tight ? 1 : x->setting->jobs,
                            .fail_fast = x->setting->fail_fast,
                            .cancel = &interrupted,
                            .part_of = x->batch->merged.part_of};

@@ -14,6 +14,7 @@ typedef struct {
     runtime *runtime;
     result_cache *result_cache; /* NULL: nothing is kept */
     report *report;
+    int tight; /* a budget not far above the least: nodes run one after the other, as they were estimated */
 } machine;
 
 /* The machine stays where it is until machine_close. On failure what there is has to be closed too. */

@@ -131,10 +131,13 @@ kiln_status memory_check_budget(machine *m, batch *b, int once, error *e)
     char name[80];
     if (!limit && !machine_asynchronous(m) && !(once && computes(m, b))) return KILN_OK;
     size_t unknown;
+    budget_peak_reset(machine_budget(m));
     kiln_status status = estimate_silently(m, b, &unknown, &why);
+    size_t values = budget_peak(machine_budget(m));
     if (once && status == KILN_OK && !unknown) residency_order_is_whole(machine_residency(m));
     if (limit && status == KILN_ERR_NOMEM) TRY(memory_least_budget(m, b, e));
     runtime_estimate o = runtime_get_estimate(m->runtime);
+    m->tight = limit && (o.least > values ? o.least : values) > limit / 4 * 3;
     snprintf(name, sizeof name, "'%.64s'", o.least_name);
     if (limit && o.least > limit) return too_small(limit, o.least, name, e);
     return limit && status == KILN_ERR_NOMEM ? error_set(e, status, "%s", why.message) : KILN_OK;

@@ -37,6 +37,21 @@ check memory_second_run_computes_nothing grep -q '"cached": *true' "$work/events
 expect memory_sweep 0 "" draw --out "$work/sweep" --precision f32 --over seed=1,2 --memory "$needed"
 expect memory_sweep_too_small 1 "is too small for this workflow" draw --out "$work/sweep2" --precision f32 --over seed=1,2 --memory 1M
 
+# ---- nodes that hold tensors beside each other: they run one after the other where there is just enough
+{
+    echo "nodes:"
+    for i in 1 2 3 4 5 6; do
+        echo "  e$i: {class_type: EmptyImage, inputs: {width: 512, height: 512, batch_size: 1, color: $i}}"
+        echo "  i$i: {class_type: ImageInvert, inputs: {image: [e$i, 0]}}"
+        echo "  s$i: {class_type: ImageScale, inputs: {image: [i$i, 0], upscale_method: bilinear, width: 640, height: 640, crop: disabled}}"
+        echo "  p$i: {class_type: SaveImage, inputs: {images: [s$i, 0], filename_prefix: p$i}}"
+    done
+} >"$work/beside.yaml"
+"$kiln" run "$work/beside.yaml" --no-cache --memory 1M --out "$work/beside" >"$work/stdout" 2>"$work/log"
+exact=$(sed -n 's/.*give --memory \([0-9]*M\) or more.*/\1/p' "$work/log")
+check memory_beside_each_other_has_a_least [ -n "$exact" ]
+for i in 1 2 3 4; do expect "memory_beside_each_other_$i" 0 "" "$kiln" run "$work/beside.yaml" --no-cache --memory "${exact:-none}" --out "$work/beside$i"; done
+
 # ---- what is no size
 for size in 0 4X -1 lots; do expect "memory_not_a_size_$size" 2 "it is a size like" draw --out "$work/no" --memory "$size"; done
 expect memory_environment_not_a_size 2 "KILN_MEMORY=lots" env KILN_MEMORY=lots "$kiln" run workflows/txt2img.yaml --out "$work/no"
