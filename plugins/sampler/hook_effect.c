@@ -125,10 +125,18 @@ static void note(hook_effects *all, const kiln_model *m, const kiln_hook *hook, 
     all->hook[i].acts |= acts;
 }
 
+/* A patch of several hooks has one identity, and acts when one of them does. */
+static int any_acts(const watched_hook *w, size_t n, const char *identity)
+{
+    int acts = 0;
+    for (size_t i = 0; i < n; i++) acts |= w[i].acts && strcmp(w[i].of->identity, identity) == 0;
+    return acts;
+}
+
 void hook_effects_recorded(hook_effects *all, const char *key, const kiln_model *m, const watched_hook *w, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        remember(key, w[i].of, w[i].acts);
+        remember(key, w[i].of, any_acts(w, n, w[i].of->identity));
         note(all, m, w[i].of, w[i].acts);
     }
 }
