@@ -165,6 +165,7 @@ shown a_device "$kiln" run "$work/good.yaml" --device "odd$H$B" --no-cache --out
 # ---- on a terminal: nothing but our own line that is drawn again
 python3 - "$kiln" "$work" <<'P'
 import os, pty, sys
+os.environ["TERM"] = "xterm"
 kiln, work = sys.argv[1:]
 def run(*args):
     out = b""
