@@ -71,7 +71,8 @@ $(B)/%_avx512.o: isa := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx2 -mfma 
 $(B)/%_avx512bf16.o: isa := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512bf16 -mavx2 -mfma -mf16c -mprefer-vector-width=512
 $(B)/%_avx512vnni.o: isa := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c -mprefer-vector-width=512
 $(B)/%_avxvnni.o: isa := -mavxvnni -mavx2 -mfma -mf16c
-$(B)/%_amx.o: isa := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512bf16 -mavx512vbmi -mavx2 -mfma -mf16c -mprefer-vector-width=512
+$(B)/%_amx.o: isa := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512bf16 -mavx2 -mfma -mf16c -mprefer-vector-width=512
+$(B)/%_units_amx.o: isa += -mavx512vbmi # which AMX does not promise
 # -g1: where variables of unrolled loops lie takes the compiler as long as the code, which is the same; DEBUG=1 has them.
 optimised_kernel := $(if $(filter 1,$(DEBUG)),,-g1 -O3 -fno-math-errno -fno-trapping-math)
 ifeq ($(COVERAGE),1)

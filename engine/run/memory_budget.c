@@ -50,18 +50,20 @@ static kiln_status too_small(size_t limit, size_t least, const char *what, error
                      str_bytes(has, limit), what, str_bytes(needed, least), least / 1000000 + (least % 1000000 != 0));
 }
 
-/* Nobody watches, and what nodes warn of comes again when they run. */
 static void count_unknown(void *self, size_t i, const node_estimate *found)
 {
     (void)i;
     *(size_t *)self += found->kind == ESTIMATED_UNKNOWN;
 }
+/* Nobody watches, and what nodes warn of comes again when they run. unknown: nodes that could not be estimated, or
+ * NULL.
+ */
 static kiln_status estimate_silently(machine *m, batch *b, size_t *unknown, error *e)
 {
     int level = log_level();
-    *unknown = 0;
     log_level_set(KILN_LOG_ERROR);
-    kiln_status status = estimate_batch(m, b, &(estimate_observer){.node = count_unknown, .self = unknown}, e);
+    const estimate_observer o = {.node = unknown ? count_unknown : NULL, .self = unknown};
+    kiln_status status = estimate_batch(m, b, &o, e);
     log_level_set(level);
     return status;
 }
@@ -76,8 +78,7 @@ kiln_status memory_least_budget(machine *m, batch *b, error *e)
     residency_give_up(machine_residency(m), SIZE_MAX);
     budget_set_limit(account, SIZE_MAX / 4);
     budget_peak_reset(account);
-    size_t unknown;
-    kiln_status status = estimate_silently(m, b, &unknown, &why);
+    kiln_status status = estimate_silently(m, b, NULL, &why);
     size_t values = budget_peak(account);
     budget_set_limit(account, limit);
     if (status == KILN_CANCELLED) return error_set(e, status, "%s", why.message);
@@ -99,8 +100,7 @@ kiln_status memory_tighten(machine *m, batch *b, runtime_estimate *o, error *e)
     for (int closer = 1; closer && o->least > 1 && (!limit || o->least <= limit);) {
         error why = {0};
         limit_to(m, o->least - 1);
-        size_t unknown;
-        status = estimate_silently(m, b, &unknown, &why);
+        status = estimate_silently(m, b, NULL, &why);
         runtime_estimate found = runtime_get_estimate(m->runtime);
         closer = status == KILN_OK && found.least < o->least;
         if (closer) o->least = found.least, memcpy(o->least_name, found.least_name, sizeof o->least_name);
@@ -130,7 +130,7 @@ kiln_status memory_check_budget(machine *m, batch *b, int once, error *e)
     error why = {0};
     char name[80];
     if (!limit && !machine_asynchronous(m) && !(once && computes(m, b))) return KILN_OK;
-    size_t unknown;
+    size_t unknown = 0;
     budget_peak_reset(machine_budget(m));
     kiln_status status = estimate_silently(m, b, &unknown, &why);
     size_t values = budget_peak(machine_budget(m));

@@ -35,7 +35,7 @@ int attention_packed_fits(const op_desc *op, const attention_plan *p)
 /* ---- where things lie ---- */
 
 static unit_shape shape_of(const attention_plan *p) { return unit_shape_of(p->D, p->Dv); }
-static int64_t groups_of(const attention_plan *p) { return (p->Tk + UNIT_KEYS - 1) / UNIT_KEYS; }
+static int64_t groups_of(const attention_plan *p) { return (p->Tk + GROUP_KEYS - 1) / GROUP_KEYS; }
 static size_t group_numbers(const unit_shape *s) { return unit_key_numbers(s) + unit_value_numbers(s); }
 static size_t head_numbers(const attention_plan *p, const unit_shape *s)
 {
@@ -118,8 +118,8 @@ static kiln_status pack(void *arg, size_t index, unsigned slot, error *e)
     int64_t image = (j->first + head) / p->kv_heads, kv = (j->first + head) % p->kv_heads;
     size_t k_ld = (size_t)j->c->op.in[ATTEND_K].ld, v_ld = (size_t)j->c->op.in[ATTEND_V].ld;
     for (int64_t g = from; g < min64(from + GROUPS_OF_TASK, groups_of(p)); g++) {
-        int64_t key = g * UNIT_KEYS, row = image * p->Tk + key;
-        size_t n = (size_t)min64(UNIT_KEYS, p->Tk - key);
+        int64_t key = g * GROUP_KEYS, row = image * p->Tk + key;
+        size_t n = (size_t)min64(GROUP_KEYS, p->Tk - key);
         squares_at(j, head)[g] =
             units_pack_keys(&j->shape, keys_at(j, head, g), row_at(j, ATTEND_K, row, kv * p->D), k_ld, n);
         units_pack_values(&j->shape, values_at(j, head, g), row_at(j, ATTEND_V, row, kv * p->Dv), v_ld, n);
@@ -152,7 +152,7 @@ static unit_rows rows_at(const call *j, const part *t, int64_t block)
     unit_rows u = {.queries = (uint16_t *)(void *)at};
     u.sums = at + j->shape.depth * TILE_NUMBERS;
     u.totals = u.sums + j->shape.width * 2 * TILE_FLOATS;
-    u.norms = u.totals + UNIT_ROWS * 16;
+    u.start = u.totals + UNIT_ROWS * 16;
     return u;
 }
 
@@ -177,7 +177,7 @@ static void walk(const call *j, const part *t, unit_rows *u, float scale)
     const attention_plan *p = j->c->plan;
     int64_t unit = (int64_t)j->shape.groups;
     for (int64_t g = 0; g < groups_of(p); g += unit) {
-        size_t n = (size_t)min64(unit * UNIT_KEYS, p->Tk - g * UNIT_KEYS);
+        size_t n = (size_t)min64(unit * GROUP_KEYS, p->Tk - g * GROUP_KEYS);
         for (int64_t b = 0; b < t->blocks; b++)
             units_attend(&j->shape, u + b, &t->scratch, keys_at(j, t->head, g), values_at(j, t->head, g), n, g == 0,
                          scale);

@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { UNIT_ROWS = 32, UNIT_KEYS = 32, TILE_NUMBERS = 512, TILE_FLOATS = 256 }; /* UNIT_KEYS: of a group */
+enum { UNIT_ROWS = 32, GROUP_KEYS = 32, TILE_NUMBERS = 512, TILE_FLOATS = 256 };
 
 typedef struct {
     size_t channels, value_channels; /* of a head */
@@ -28,7 +28,7 @@ typedef struct {       /* 32 queries of a head */
     uint16_t *queries; /* [2][depth] tiles */
     float *sums;       /* [2][width] tiles */
     float *totals;     /* [32][16]: of exponentials, where values have no column of ones */
-    float *norms;      /* [32]: lengths; then what is taken from scores, in base 2 */
+    float *start;      /* [32]: near, 256 (127 - what is taken from a query's scores); far, their running base */
     int far;           /* scores may lie so far apart that their greatest has to be known */
 } unit_rows;
 

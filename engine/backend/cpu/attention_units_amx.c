@@ -136,9 +136,9 @@ void units_begin(const unit_shape *s, unit_rows *u, const uint16_t *q, size_t ld
         }
         float bound = sqrtf(_mm512_reduce_add_ps(sum) * square) * scale * 1.001f;
         u->far |= !(bound <= MOST_BOUND); /* NaN is */
-        u->norms[r] = (127 - (bound > ROOM ? bound - ROOM : 0)) * 256;
+        u->start[r] = (127 - (bound > ROOM ? bound - ROOM : 0)) * 256;
     }
-    for (size_t r = 0; u->far && r < UNIT_ROWS; r++) u->norms[r] = -INFINITY;
+    for (size_t r = 0; u->far && r < UNIT_ROWS; r++) u->start[r] = -INFINITY;
     if (!has_ones(s)) memset(u->totals, 0, UNIT_ROWS * TILE_SIDE * sizeof *u->totals);
 }
 
@@ -227,7 +227,7 @@ INLINE void near_group(const int summed, const near_table *t, const unit_rows *u
     for (size_t half = 0; half < 2; half++) UNROLL for (size_t r = 0; r < TILE_SIDE; r++)
         {
             size_t row = half * TILE_SIDE + r;
-            __m512i z = near_row(t, s + 2 * half * TILE_FLOATS + r * 16, _mm512_set1_ps(u->norms[row]));
+            __m512i z = near_row(t, s + 2 * half * TILE_FLOATS + r * 16, _mm512_set1_ps(u->start[row]));
             _mm512_store_si512(p + half * TILE_NUMBERS + r * 32, z);
             if (!summed) continue;
             float *total = u->totals + row * TILE_SIDE;
@@ -255,7 +255,7 @@ typedef struct {
     int first;
 } far_unit;
 
-static size_t keys_of(const far_unit *f, size_t g) { return g + 1 < f->groups ? UNIT_KEYS : f->last; }
+static size_t keys_of(const far_unit *f, size_t g) { return g + 1 < f->groups ? GROUP_KEYS : f->last; }
 static float *scores_at(const far_unit *f, size_t row, size_t g)
 {
     return f->scratch->scores + (g * 4 + row / TILE_SIDE * 2) * TILE_FLOATS + row % TILE_SIDE * 16;
@@ -287,7 +287,7 @@ static void far_row(const far_unit *f, size_t row)
 {
     const __m512i order = _mm512_set_epi64(7, 3, 6, 2, 5, 1, 4, 0); /* as packing orders 16 and 16 numbers */
     const __m512bh ones = (__m512bh)_mm512_set1_epi16(0x3f80);
-    float *base = f->rows->norms + row, *total = f->rows->totals + row * TILE_SIDE;
+    float *base = f->rows->start + row, *total = f->rows->totals + row * TILE_SIDE;
     float top = far_greatest(f, row);
     if (top > *base + 8) {
         float now = ceilf(top);
@@ -412,7 +412,7 @@ static void attend_far(const far_unit *f, const uint16_t *keys, const uint16_t *
 void units_attend(const unit_shape *s, const unit_rows *u, const unit_scratch *w, const uint16_t *keys,
                   const uint16_t *values, size_t n, int first, float scale)
 {
-    size_t groups = (n + UNIT_KEYS - 1) / UNIT_KEYS, last = n - (groups - 1) * UNIT_KEYS;
+    size_t groups = (n + GROUP_KEYS - 1) / GROUP_KEYS, last = n - (groups - 1) * GROUP_KEYS;
     if (u->far) {
         far_unit f = {s, u, w, groups, last, scale, first};
         attend_far(&f, keys, values);
