@@ -52,7 +52,7 @@ static int64_t heads_at_once(const attention_plan *p)
 static size_t unit_floats(const unit_shape *s) { return s->groups * (4 * TILE_FLOATS + TILE_NUMBERS); }
 static size_t rows_floats(const unit_shape *s)
 {
-    return s->depth * TILE_NUMBERS + s->width * 2 * TILE_FLOATS + UNIT_ROWS * 16 + UNIT_ROWS;
+    return s->depth * TILE_NUMBERS + s->width * 2 * TILE_FLOATS + UNIT_ROWS;
 }
 
 /* How many times 32 queries are a task: packed keys are read once for all of them, while each thread gets some. */
@@ -151,8 +151,7 @@ static unit_rows rows_at(const call *j, const part *t, int64_t block)
     float *at = t->rows + (size_t)block * rows_floats(&j->shape);
     unit_rows u = {.queries = (uint16_t *)(void *)at};
     u.sums = at + j->shape.depth * TILE_NUMBERS;
-    u.totals = u.sums + j->shape.width * 2 * TILE_FLOATS;
-    u.start = u.totals + UNIT_ROWS * 16;
+    u.start = u.sums + j->shape.width * 2 * TILE_FLOATS;
     return u;
 }
 
@@ -171,40 +170,51 @@ static part part_of(const call *j, size_t index, unsigned slot)
     return t;
 }
 
-/* Units of keys outside: what is packed of one stays in the cache for all queries of the task. */
-static void walk(const call *j, const part *t, unit_rows *u, float scale)
+static void begin(const call *j, const part *t, int64_t block, unit_rows *u, float square)
+{
+    const op_desc *op = &j->c->op;
+    const attention_plan *p = j->c->plan;
+    int64_t row = t->first + block * UNIT_ROWS;
+    *u = rows_at(j, t, block);
+    units_begin(&j->shape, u, row_at(j, ATTEND_Q, t->image * p->Tq + row, t->query_head * p->D),
+                (size_t)op->in[ATTEND_Q].ld, (size_t)min64(UNIT_ROWS, t->first + t->n - row), square, score_scale(op));
+}
+
+static void end(const call *j, const part *t, int64_t block, const unit_rows *u)
+{
+    const op_desc *op = &j->c->op;
+    const attention_plan *p = j->c->plan;
+    int64_t row = t->first + block * UNIT_ROWS;
+    units_end(&j->shape, u, (uint16_t *)j->a->out + (t->image * p->Tq + row) * op->out.ld + t->query_head * p->Dv,
+              (size_t)op->out.ld, (size_t)min64(UNIT_ROWS, t->first + t->n - row));
+}
+
+/* One unit of keys for some blocks: what is packed of it stays in the cache for all of them. */
+static void attend_unit(const call *j, const part *t, int64_t group, const unit_rows *u, int64_t blocks)
 {
     const attention_plan *p = j->c->plan;
-    int64_t unit = (int64_t)j->shape.groups;
-    for (int64_t g = 0; g < groups_of(p); g += unit) {
-        size_t n = (size_t)min64(unit * GROUP_KEYS, p->Tk - g * GROUP_KEYS);
-        for (int64_t b = 0; b < t->blocks; b++)
-            units_attend(&j->shape, u + b, &t->scratch, keys_at(j, t->head, g), values_at(j, t->head, g), n, g == 0,
-                         scale);
-    }
+    size_t n = (size_t)min64((int64_t)j->shape.groups * GROUP_KEYS, p->Tk - group * GROUP_KEYS);
+    for (int64_t b = 0; b < blocks; b++)
+        units_attend(&j->shape, u + b, &t->scratch, keys_at(j, t->head, group), values_at(j, t->head, group), n,
+                     group == 0, score_scale(&j->c->op));
 }
 
 static kiln_status attend(void *arg, size_t index, unsigned slot, error *e)
 {
     const call *j = arg;
-    const attention_plan *p = j->c->plan;
-    const op_desc *op = &j->c->op;
     (void)e;
     unit_rows u[TASK_BYTES / (UNIT_ROWS * 16 * sizeof(float))];
     part t = part_of(j, index, slot);
-    float square = greatest_square(j, t.head), scale = score_scale(op);
-    int64_t row = t.image * p->Tq + t.first;
-    for (int64_t b = 0; b < t.blocks; b++) {
-        u[b] = rows_at(j, &t, b);
-        units_begin(&j->shape, u + b, row_at(j, ATTEND_Q, row + b * UNIT_ROWS, t.query_head * p->D),
-                    (size_t)op->in[ATTEND_Q].ld, (size_t)min64(UNIT_ROWS, t.n - b * UNIT_ROWS), square, scale);
-    }
+    float square = greatest_square(j, t.head);
+    int64_t groups = groups_of(j->c->plan), unit = (int64_t)j->shape.groups;
+    int64_t together = groups <= unit ? 1 : t.blocks; /* with all keys, what a block has stays in the cache, too */
     tiles_begin();
-    walk(j, &t, u, scale);
+    for (int64_t first = 0; first < t.blocks; first += together) {
+        for (int64_t b = 0; b < together; b++) begin(j, &t, first + b, u + b, square);
+        for (int64_t g = 0; g < groups; g += unit) attend_unit(j, &t, g, u, together);
+        for (int64_t b = 0; b < together; b++) end(j, &t, first + b, u + b);
+    }
     tiles_end();
-    for (int64_t b = 0; b < t.blocks; b++)
-        units_end(&j->shape, u + b, (uint16_t *)j->a->out + (row + b * UNIT_ROWS) * op->out.ld + t.query_head * p->Dv,
-                  (size_t)op->out.ld, (size_t)min64(UNIT_ROWS, t.n - b * UNIT_ROWS));
     return KILN_OK;
 }
 

@@ -1,11 +1,12 @@
 /* attention_units.h - softmax(q k^T scale) v of one head by AMX's tiles, keys and values packed into whole tiles.
  * Layer: backend.
  *
- * A unit is 32 queries by up to 512 keys (128 where heads are wide). A tile holds 1,024 bytes without gaps: of queries
+ * A unit is 32 queries by up to 512 keys (256 where heads are wide). A tile holds 1,024 bytes without gaps: of queries
  * and exponentials [16 rows][32 numbers], of keys [16 pairs of channels][16 keys][2], of values [16 pairs of
  * keys][16 channels][2], of sums [16 rows][16 floats]. A group is 32 keys: for each 32 channels two tiles of keys, and
  * for each 16 channels one of values, in which keys have the order that exponentials get. What fills them up is 0,
- * but for a column of ones behind the values, where one is free, which sums the exponentials.
+ * but for a column of ones behind the values, which sums the exponentials. Columns of values and sums are in the order
+ * of the channels, except where 32 fill two tiles: these have them by fours, in turns.
  *
  * Only called where AMX_BF16 (instructions.h) and AVX512_VBMI are. Attending lies between tiles_begin() and tiles_end()
  * (attention_tiles.h).
@@ -20,15 +21,14 @@ enum { UNIT_ROWS = 32, GROUP_KEYS = 32, TILE_NUMBERS = 512, TILE_FLOATS = 256 };
 
 typedef struct {
     size_t channels, value_channels; /* of a head */
-    size_t depth, width;             /* tiles of 32 channels of a query, and of 16 channels of its sums: 2 or more */
+    size_t depth, width;             /* tiles of 32 channels of a query, and of 16 columns of its sums: 2 or more */
     size_t groups;                   /* of a unit */
 } unit_shape;
 
 typedef struct {       /* 32 queries of a head */
     uint16_t *queries; /* [2][depth] tiles */
     float *sums;       /* [2][width] tiles */
-    float *totals;     /* [32][16]: of exponentials, where values have no column of ones */
-    float *start;      /* [32]: near, 256 (127 - what is taken from a query's scores); far, their running base */
+    float *start;      /* [32]: near, 256 (127 - what is taken from a query's scores), for rounding; far, their base */
     int far;           /* scores may lie so far apart that their greatest has to be known */
 } unit_rows;
 
