@@ -219,6 +219,8 @@
         {LINEAR_T("1 of 32768 x 1024", 1, 32768, 1024, NONE), 1, 3},                                                   \
         {GROUPED("16 over 32 of 1408 x 1024", 16, 32, 1408, 1024, NONE), 1, 3},                                        \
         {GROUPED("2048 over 16 of 1408 x 1024", 2048, 16, 1408, 1024, NONE), 1, 3},                                    \
+        {ATTEND("SDXL 4096 x 4096, 10 heads of 64", 2, 4096, 4096, 10, 64, 0, 3, NONE), 1, 2},                         \
+        {ATTEND("SDXL 1024 x 1024, 20 heads of 64", 2, 1024, 1024, 20, 64, 0, 3, NONE), 1, 3},                         \
         {ATTEND_MORE("decode 32 over 8 heads of 128, 4096 keys", 1, 1, 4096, 32, 8, 128, 128,                          \
                      HEADS(32, 8, .causal = 0), NONE),                                                                 \
          1, 5},                                                                                                        \
