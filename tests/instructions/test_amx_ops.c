@@ -123,7 +123,7 @@ static int attends(const char *level, const char *gemm, const char *asked, cpu_a
 static void test_attention_choice(void)
 {
     static const char tiles[] = ", attention bf16 tiles", pairs[] = ", attention bf16",
-                      packed[] = ", attention bf16 packed";
+                      packed[] = ", attention bf16 packed 2";
     if (!ops_machine_has("avx512bf16")) {
         test_skip("this processor has no AVX-512 with bf16");
         return;

@@ -196,10 +196,11 @@ const char *cpu_features(void) { return levels[cpu_level_get()].text; }
 static const char *cpu_numerics(void)
 {
     static char text[128]; /* written with the same bytes by whoever comes first */
+    /* A number is raised when the bits of that way change. */
     static const char *const attention[] = {[ATTEND_BY_F32] = "",
                                             [ATTEND_BY_PAIRS] = ", attention bf16",
                                             [ATTEND_BY_TILES] = ", attention bf16 tiles",
-                                            [ATTEND_BY_PACKED] = ", attention bf16 packed"};
+                                            [ATTEND_BY_PACKED] = ", attention bf16 packed 2"};
     const char *type = cpu_gemm_type(KILN_BF16) == KILN_BF16 ? "bf16" : "f32";
     char blocks[32] = "";
     if (cpu_blocks() != BLOCKS_WIDENED)
