@@ -37,9 +37,10 @@ unit_shape unit_shape_of(int64_t channels, int64_t value_channels)
 /* The lowest n of 32 bits, for any n. */
 INLINE __mmask32 lowest(int64_t n) { return n >= 32 ? UINT32_MAX : n <= 0 ? 0 : (1u << n) - 1; }
 
-/* An exponential of base 2 is near (i + STEPS_LESS) / 256 in logarithm. Twice its bf16 is i + bends[i / 4 % 64], halved
- * and rounded then: a bend is STEPS_LESS and 256 (2^f - 1) less 256 f, f the fraction of four steps, with the least
- * mean square of the relative error. TO_WHOLE rounds a sum of floats to a whole number, in its lowest bits. */
+/* A score x in base 2 becomes a whole number i = 256 (x + 127) - STEPS_LESS: adding TO_WHOLE rounds it into the lowest
+ * bits of a float. Twice the bits of 2^x as bf16 are i + bends[i / 4 % 64], which is halved and rounded. With f the
+ * fraction of x, a bend is STEPS_LESS + 256 (2^f - 1 - f), one for four steps: that of the least mean square of the
+ * relative error. */
 enum { STEPS_LESS = 24, TO_WHOLE = 3 << 22 };
 static const uint8_t bends[64]
     __attribute__((aligned(64))) = {16, 15, 14, 13, 13, 11, 11, 10, 9,  8,  8,  7,  6,  6,  5,  5,  4,  4,  3,  3, 3, 2,
