@@ -1,7 +1,7 @@
 /* attention_packed.c - see attention_packed.h. Keys and values of heads are packed, and queries walk them by units
  * (attention_units.h). A task is, where keys are few, some rows of queries with all their heads, which share what is in
  * the cache; where each thread gets several heads, a head, which is packed there, too; elsewhere some queries of a
- * head. But for whole heads, some are packed at a time, on all threads: at most 32 MB together, but one is packed
+ * head, of which some are packed at a time, on all threads. Packed are at most 32 MB together, but one head is packed
  * whole. Sums run in the order of the keys, whose units begin at the same places always; no bit depends on what is a
  * task or how many heads are packed.
  */
@@ -62,8 +62,9 @@ typedef enum { TASK_ROWS, TASK_HEAD, TASK_PART } task_kind;
 
 static task_kind task_of(const attention_plan *p)
 {
+    int64_t threads = cpu_slots();
     if (groups_of(p) <= FEW_GROUPS && all_heads(p) <= most_heads(p)) return TASK_ROWS;
-    return all_heads(p) >= TASKS_OF_THREAD * (int64_t)cpu_slots() ? TASK_HEAD : TASK_PART;
+    return all_heads(p) >= TASKS_OF_THREAD * threads && most_heads(p) >= threads ? TASK_HEAD : TASK_PART;
 }
 
 static int64_t heads_at_once(const attention_plan *p)
