@@ -14,12 +14,12 @@
 
 #if defined __x86_64__
 enum {
-    PACKED_BYTES = 32 << 20,
-    TASK_BYTES = 512 << 10,
-    GROUPS_OF_TASK = 8,
-    TASKS_OF_THREAD = 4,
-    FEW_GROUPS = 4,
-    ROWS_TOGETHER = 8,
+    PACKED_BYTES = 32 << 20, /* of packed heads together          */
+    TASK_BYTES = 512 << 10,  /* of what a task's queries have      */
+    GROUPS_OF_TASK = 8,      /* that are packed                    */
+    TASKS_OF_THREAD = 4,     /* or more, so that threads end alike */
+    FEW_GROUPS = 4,          /* of keys: rows are tasks            */
+    ROWS_TOGETHER = 8,       /* times 32 of these                  */
     LEAST_QUERIES = 16
 };
 

@@ -303,6 +303,15 @@ INLINE void scores_of_held(const uint16_t *k, float *s, const near_group *g, con
     }
 }
 
+INLINE void scores(const size_t depth, const unit_rows *u, const uint16_t *k, float *s, const near_group *g,
+                   const size_t each)
+{
+    if (depth == 2)
+        scores_of_held(k, s, g, each);
+    else
+        scores_of(depth, u->queries, k, s, g, each);
+}
+
 /* ---- exponentials of what lies far apart ---- */
 
 typedef struct {
@@ -439,20 +448,13 @@ INLINE void attend_near(const size_t depth, const size_t width, const size_t eac
 {
     near_group n = near_group_of(u, w->weights, scale);
     if (depth == 2) hold_queries(u->queries);
-    for (size_t g = 0; g < groups; g++, keys += depth * 2 * TILE_NUMBERS) {
+    n.scores = w->scores;
+    scores(depth, u, keys, w->scores, &n, 0);
+    for (size_t g = 1; g < groups; g++, n.weights += 2 * TILE_NUMBERS) {
         float *s = w->scores + g % 2 * 4 * TILE_FLOATS;
-        n.scores = w->scores + (g + 1) % 2 * 4 * TILE_FLOATS;
-        if (depth == 2 && g)
-            scores_of_held(keys, s, &n, 4);
-        else if (depth == 2)
-            scores_of_held(keys, s, &n, 0);
-        else if (g)
-            scores_of(depth, u->queries, keys, s, &n, each);
-        else
-            scores_of(depth, u->queries, keys, s, &n, 0);
-        if (g) n.weights += 2 * TILE_NUMBERS;
+        scores(depth, u, keys + g * depth * 2 * TILE_NUMBERS, s, &n, each);
+        n.scores = s;
     }
-    n.scores = w->scores + (groups + 1) % 2 * 4 * TILE_FLOATS;
     near_rows(&n, 0, TILE_SIDE);
     near_rows(&n, TILE_SIDE, TILE_SIDE);
     add_values(width, w->weights, values, u->sums, groups, first);
