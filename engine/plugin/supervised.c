@@ -138,7 +138,7 @@ supervised_note *supervised_note_add(supervised_note note, const char *text)
         memcpy(n->text, text ? text : "", length);
         n->text[length] = '\0';
         atomic_store(&supervision->n_note, at + size);
-        note.said = 0;
+        note.said = (supervised_said){0};
         supervised_send(MESSAGE_NOTE, &note, sizeof note, text, length);
     }
     pthread_mutex_unlock(&writing);
@@ -219,7 +219,7 @@ void supervised_end(void)
 /* The notes lie in memory that is ours to write. */
 void supervised_note_said(const supervised_note *n)
 {
-    if (n) atomic_store((atomic_uint *)(uintptr_t)&n->said, 1);
+    if (n) atomic_store((atomic_uint *)(uintptr_t)&n->said.what, 1);
 }
 
 static const supervised_note *refusal_of_run(const char *node)

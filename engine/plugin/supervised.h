@@ -53,11 +53,18 @@ typedef enum {
 } note_kind;
 enum { NOTE_WROTE = 256 /* in the detail of a NOTE_ENDED: the node has written its files */ };
 
+/* What of a note's event has been reported. A process may be killed between an event's line and the mark of it: then
+ * the events' file tells, by how long it is. */
+typedef struct supervised_said {
+    atomic_uint what;         /* SAID_EVENT and SAID_LINE of run/report.h; 0: it was about to be, when it was noted */
+    atomic_ullong begin, end; /* bytes of the events' file between which its line goes; 0 and 0: none was begun */
+} supervised_said;
+
 typedef struct supervised_note {
     uint32_t size, kind;
     uint64_t row, node, index, detail;
     double seconds;
-    atomic_uint said; /* what it speaks of was reported: it was about to be, when it was noted */
+    supervised_said said;
     char text[];
 } supervised_note;
 

@@ -44,7 +44,7 @@ static void env_naming(void *self, size_t node, const char *folder, const struct
 static void env_file(void *self, size_t node, const char *path)
 {
     execution *x = self;
-    atomic_uint *said = resume_named(x->batch, node, path);
+    supervised_said *said = resume_named(x->batch, node, path);
     row_log_file(x->log, node, path);
     report_file(x->machine->report, node, path, said);
 }
@@ -52,7 +52,7 @@ static void env_file(void *self, size_t node, const char *path)
 static const char *env_written(void *self, size_t node)
 {
     execution *x = self;
-    atomic_uint *said = NULL;
+    supervised_said *said = NULL;
     const char *path = resume_next_file(x->batch, node, &said);
     if (path && said) row_log_file(x->log, node, path), report_file(x->machine->report, node, path, said);
     if (path && !said) env_file(self, node, path);

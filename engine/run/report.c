@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { BAR_CELLS = 20, SKIPPED_SHOWN = 8, FORMAT_SIZE = 400 /* of a line before its names are in it */ };
@@ -59,8 +60,32 @@ static void json_number(str *s, const char *key, double value)
     str_double(s, value);
 }
 
-static void emit(report *r, const char *kind, str *rest)
+static int was_said(const supervised_said *said, unsigned what)
 {
+    return said && (atomic_load(&said->what) & what) == what;
+}
+
+static void mark_said(supervised_said *said, unsigned what)
+{
+    if (said) atomic_fetch_or(&said->what, what);
+}
+
+/* Where the next line of the events' file begins; 0: it is no file whose length tells. A line's end is never at 0. */
+static uint64_t next_line(const report *r)
+{
+    struct stat file;
+    if (fstat(fileno(r->events), &file) != 0 || !S_ISREG(file.st_mode)) return 0;
+    off_t at = r->events == stdout ? lseek(STDOUT_FILENO, 0, SEEK_CUR) : file.st_size;
+    return at > 0 ? (uint64_t)at : 0;
+}
+
+/* said NULL: it may be said more than once. */
+static void emit(report *r, const char *kind, str *rest, supervised_said *said)
+{
+    if (was_said(said, SAID_EVENT)) {
+        str_free(rest);
+        return;
+    }
     if (r->events || r->on_event) {
         str line = {0};
         str_printf(&line, "{\"event\": \"%s\"", kind);
@@ -69,11 +94,32 @@ static void emit(report *r, const char *kind, str *rest)
         str_append(&line, "}");
         if (r->on_event) r->on_event(r->event_arg, str_text(&line));
         str_append(&line, "\n");
+        if (r->events && said) {
+            uint64_t begin = next_line(r);
+            atomic_store(&said->begin, begin);
+            atomic_store(&said->end, begin + strlen(str_text(&line)));
+        }
         if (r->events && (print_raw(r->events, str_text(&line)) != 0 || print_flush(r->events) != 0) && !r->events_lost)
             r->events_lost = errno;
         str_free(&line);
     }
+    mark_said(said, SAID_EVENT);
     str_free(rest);
+}
+
+/* The process before was killed over one line at most: whole, it counts as said; of a part nothing stays. */
+static void settle_events(report *r)
+{
+    uint64_t now = next_line(r);
+    for (const supervised_note *n = supervised_next(NULL); now && n; n = supervised_next(n)) {
+        supervised_said *said = (supervised_said *)(uintptr_t)&n->said; /* the notes are ours to write */
+        uint64_t begin = atomic_load(&said->begin), end = atomic_load(&said->end);
+        if (!begin || was_said(said, SAID_EVENT) || now <= begin) continue;
+        if (now >= end)
+            mark_said(said, SAID_EVENT);
+        else if (r->events != stdout && ftruncate(fileno(r->events), (off_t)begin) != 0)
+            r->events_lost = errno;
+    }
 }
 
 static void node_fields(const report *r, str *s, size_t i)
@@ -275,11 +321,12 @@ report *report_open(const report_setting *s, error *e)
         report_close(r, NULL, NULL, NULL);
         return NULL;
     }
+    if (supervised_again() && r->events) settle_events(r);
     if (supervised_again()) return r->trace_items = r->trace && ftell(r->trace) > TRACE_HEAD, r;
     if (r->trace) print_raw(r->trace, "{\"traceEvents\": [\n"), print_flush(r->trace);
     str fields = {0};
     json_text(&fields, "workflow", s->workflow->doc->path);
-    emit(r, "run_start", &fields);
+    emit(r, "run_start", &fields, NULL);
     return r;
 }
 
@@ -317,7 +364,7 @@ void report_row(report *r, size_t part, const row_end *end)
     }
     str_char(&fields, ']');
     if (end->message) json_text(&fields, "message", end->message);
-    emit(r, "row_done", &fields);
+    emit(r, "row_done", &fields, NULL);
     if (!r->quiet && (!r->bar || r->verbose)) {
         char left[48];
         rows_left(r, left);
@@ -349,7 +396,7 @@ kiln_status report_close(report *r, const run_summary *summary, const char *stat
         json_text(&fields, "status", status);
         str_printf(&fields, ", \"ran\": %zu, \"fetched\": %zu, \"shared\": %zu, \"failed\": %zu, \"skipped\": %zu",
                    summary->ran, summary->fetched, summary->shared, summary->failed, summary->skipped);
-        emit(r, "run_done", &fields);
+        emit(r, "run_done", &fields, NULL);
     }
     if (r->trace) print_raw(r->trace, "\n]}\n");
     kiln_status events = close_file(r->events, r->events_path, r->events_lost, e),
@@ -392,23 +439,18 @@ static void report_item(report *r, const run_event *ev)
     json_number(&fields, "seconds", (double)(long long)(ev->seconds * 1e6) / 1e6);
     json_text(&fields, "key", digest_hex(ev->item->key, key));
     str_printf(&fields, ", \"cached\": %s", fetched ? "true" : "false");
-    emit(r, "item_done", &fields);
+    emit(r, "item_done", &fields, ev->said);
     if (r->verbose && !r->quiet)
         say(r, "%s (%s): item %zu of %zu %s", name_of(r, ev->node), type_of(r, ev->node), ev->item->index + 1,
             ev->item->n, fetched ? "from the cache" : "computed");
+    mark_said(ev->said, SAID_LINE);
     pthread_mutex_unlock(&r->lock);
-}
-
-static int was_said(const atomic_uint *said, unsigned what) { return said && (atomic_load(said) & what) == what; }
-static void mark_said(atomic_uint *said, unsigned what)
-{
-    if (said) atomic_fetch_or(said, what);
 }
 
 void report_event(report *r, const run_event *ev)
 {
     if (ev->item) {
-        if (!was_said(ev->said, SAID_ALL)) report_item(r, ev), mark_said(ev->said, SAID_ALL);
+        if (!was_said(ev->said, SAID_ALL)) report_item(r, ev);
         return;
     }
     static const char *const name[] = {"node_start", "node_done",   "node_done",
@@ -419,11 +461,8 @@ void report_event(report *r, const run_event *ev)
     r->done = ev->done;
     r->total = ev->total;
     if (ev->kind == RUN_NODE_START) r->node_start[ev->node] = r->node_line[ev->node] = clock_seconds();
-    if (!was_said(ev->said, SAID_EVENT)) {
-        event_fields(r, ev, &fields);
-        emit(r, name[ev->kind], &fields);
-        mark_said(ev->said, SAID_EVENT);
-    }
+    event_fields(r, ev, &fields);
+    emit(r, name[ev->kind], &fields, ev->said);
     if (was_said(ev->said, SAID_LINE)) {
         pthread_mutex_unlock(&r->lock);
         return;
@@ -462,7 +501,7 @@ void report_progress(report *r, size_t node, uint64_t done, uint64_t total, cons
         node_fields(r, &fields, node);
         json_text(&fields, "what", what);
         str_printf(&fields, ", \"done\": %llu, \"total\": %llu", (unsigned long long)done, (unsigned long long)total);
-        emit(r, "progress", &fields);
+        emit(r, "progress", &fields, NULL);
     }
     if (r->bar && changed) draw_bar(r, node, done, total, what);
     if (changed) r->last_draw = t;
@@ -507,7 +546,7 @@ void report_draft(report *r, size_t node, const char *text)
     pthread_mutex_lock(&r->lock);
     node_fields(r, &fields, node);
     json_text(&fields, "text", text);
-    emit(r, "draft", &fields);
+    emit(r, "draft", &fields, NULL);
     if (!r->quiet && r->w->node[node].type->flags & KILN_NODE_OUTPUT) show_text(r, node, text);
     pthread_mutex_unlock(&r->lock);
 }
@@ -520,7 +559,7 @@ void report_preview(report *r, size_t node, const uint8_t *rgb, uint32_t width, 
     str_printf(&fields, ", \"width\": %u, \"height\": %u, \"rgb\": \"", width, height);
     str_base64(&fields, rgb, (size_t)width * height * 3);
     str_append(&fields, "\"");
-    emit(r, "preview", &fields);
+    emit(r, "preview", &fields, NULL);
     pthread_mutex_unlock(&r->lock);
 }
 
@@ -530,7 +569,7 @@ void report_note(report *r, size_t node, const char *text)
     pthread_mutex_lock(&r->lock);
     node_fields(r, &fields, node);
     json_text(&fields, "text", text);
-    emit(r, "note", &fields);
+    emit(r, "note", &fields, NULL);
     if (r->verbose) say(r, "%s (%s): %s", name_of(r, node), type_of(r, node), text);
     pthread_mutex_unlock(&r->lock);
 }
@@ -543,23 +582,20 @@ void report_link(report *r, size_t node, const device_traffic *moved)
     node_fields(r, &fields, node);
     str_printf(&fields, ", \"in\": %llu, \"out\": %llu, \"copies\": %llu", (unsigned long long)moved->in,
                (unsigned long long)moved->out, (unsigned long long)moved->copies);
-    emit(r, "link", &fields);
+    emit(r, "link", &fields, NULL);
     if (r->verbose)
         say(r, "%s (%s): link: %s in, %s out, %llu copies", name_of(r, node), type_of(r, node),
             str_bytes(in, moved->in), str_bytes(out, moved->out), (unsigned long long)moved->copies);
     pthread_mutex_unlock(&r->lock);
 }
 
-void report_file(report *r, size_t node, const char *path, atomic_uint *said)
+void report_file(report *r, size_t node, const char *path, supervised_said *said)
 {
     str fields = {0};
     pthread_mutex_lock(&r->lock);
-    if (!was_said(said, SAID_EVENT)) {
-        node_fields(r, &fields, node);
-        json_text(&fields, "path", path);
-        emit(r, "file", &fields);
-        mark_said(said, SAID_EVENT);
-    }
+    node_fields(r, &fields, node);
+    json_text(&fields, "path", path);
+    emit(r, "file", &fields, said);
     clear_bar(r);
     if (!was_said(said, SAID_LINE)) {
         if (r->events != stdout) print_text(stdout, "%s\n", path); /* results, so also when quiet */

@@ -36,7 +36,8 @@ report *report_open(const report_setting *setting, error *e);
 /* Writes what is left and closes; KILN_ERR_IO when a file could not be written. */
 kiln_status report_close(report *r, const run_summary *summary, const char *status, error *e);
 /* A run that goes on in another process says nothing twice: what was said is marked at once, and what is marked is not
- * said. */
+ * said. Of an event's line in a file that the process before was killed over, the file's length tells whether it is
+ * whole. */
 enum { SAID_EVENT = 1, SAID_LINE = 2, SAID_ALL = SAID_EVENT | SAID_LINE };
 void report_event(report *r, const run_event *event);
 /* From here on the nodes are this workflow's, which are rows of a sweep. `done`: rows finished before. */
@@ -60,7 +61,7 @@ void report_note(report *r, size_t node, const char *text);
 /* What went over the link to an asynchronous device while this node was computed: a "link" event, and a line when
  * verbose. */
 void report_link(report *r, size_t node, const device_traffic *moved);
-void report_file(report *r, size_t node, const char *path, atomic_uint *said);
+void report_file(report *r, size_t node, const char *path, struct supervised_said *said);
 void report_op(void *report, const op_trace *op); /* a runtime_setting.trace */
 
 #endif

@@ -89,7 +89,7 @@ run_event resume_event(batch *b, const run_event *ev)
     if (ev->kind == RUN_NODE_FAILED && is_new && !cancelled)
         note(b, ev->node, NOTE_FAILED, 0, (uint64_t)(int64_t)ev->failure->status, ev->failure->message);
     if (ev->total > atomic_load(&supervision->total)) atomic_store(&supervision->total, ev->total);
-    if (event_note) shown.said = (atomic_uint *)(uintptr_t)&event_note->said; /* the notes are ours to write */
+    if (event_note) shown.said = (supervised_said *)(uintptr_t)&event_note->said; /* the notes are ours to write */
     if (!supervised_again() || ev->item) return shown;
     shown.done = ended();
     shown.total = atomic_load(&supervision->total);
@@ -123,11 +123,11 @@ static const char *name_of_inode(batch *b, const char *folder, uint64_t inode)
     return found;
 }
 
-const char *resume_next_file(batch *b, size_t node, atomic_uint **said)
+const char *resume_next_file(batch *b, size_t node, supervised_said **said)
 {
     if (!supervised_again()) return NULL;
     const supervised_note *n = find(b, node, NOTE_FILE, b->n_file[node]);
-    *said = n ? (atomic_uint *)(uintptr_t)&n->said : NULL;
+    *said = n ? (supervised_said *)(uintptr_t)&n->said : NULL;
     if (n) return b->n_file[node]++, n->text;
     n = find(b, node, NOTE_NAMING, b->n_file[node]);
     return n ? name_of_inode(b, n->text, n->detail) : NULL;
@@ -142,7 +142,7 @@ void resume_naming(batch *b, size_t node, const char *folder, const struct stat 
     note(b, node, NOTE_NAMING, b->n_file[node], file->st_ino, folder);
 }
 
-atomic_uint *resume_named(batch *b, size_t node, const char *path)
+supervised_said *resume_named(batch *b, size_t node, const char *path)
 {
     uint64_t file = about_to_be_named ? about_to_be_named : supervised_file_now(path);
     supervised_note *n = note(b, node, NOTE_FILE, b->n_file[node]++, file, path);

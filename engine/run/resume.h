@@ -24,11 +24,11 @@ run_event resume_event(batch *b, const run_event *ev);
 /* The path of the node's next file, which an earlier process has written; NULL: it has not. *said: for report_file;
  * NULL: it was named and not noted.
  */
-const char *resume_next_file(batch *b, size_t node, atomic_uint **said);
+const char *resume_next_file(batch *b, size_t node, struct supervised_said **said);
 /* The node's next file is about to get a name in that folder. */
 void resume_naming(batch *b, size_t node, const char *folder, const struct stat *file);
 /* It has one. For report_file. */
-atomic_uint *resume_named(batch *b, size_t node, const char *path);
+struct supervised_said *resume_named(batch *b, size_t node, const char *path);
 
 /* Rows of a sweep. A row's line is about to be written to the manifest, at its end; and the row is finished. */
 void resume_row_line(size_t row, uint64_t at, uint64_t bytes, int failed);

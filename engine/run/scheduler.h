@@ -39,13 +39,13 @@ typedef struct {
 
 typedef struct {
     run_event_kind kind;
-    size_t node;          /* index in workflow.node                        */
-    double seconds;       /* DONE, FETCHED, FAILED: how long it took       */
-    size_t done, total;   /* nodes finished in any way, nodes to be run    */
-    const error *failure; /* FAILED                                        */
-    atomic_uint *said;    /* what of it earlier processes of this run have reported (report.h); NULL: nobody asks */
-    const char *because;  /* SKIPPED: name of the node that failed         */
-    const run_item *item; /* ITEM_DONE, ITEM_FETCHED                       */
+    size_t node;                  /* index in workflow.node                        */
+    double seconds;               /* DONE, FETCHED, FAILED: how long it took       */
+    size_t done, total;           /* nodes finished in any way, nodes to be run    */
+    const error *failure;         /* FAILED                                        */
+    struct supervised_said *said; /* what of it earlier processes of this run have reported (report.h), or NULL */
+    const char *because;          /* SKIPPED: name of the node that failed         */
+    const run_item *item;         /* ITEM_DONE, ITEM_FETCHED                       */
 } run_event;
 
 typedef struct {

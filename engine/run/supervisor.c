@@ -609,7 +609,7 @@ static int judge(supervisor *s, int wait_status)
 static void say_the_rest(const supervisor *s)
 {
     for (size_t i = 0; i < s->n_blamed; i++)
-        if (!atomic_load(&s->blamed[i].note->said)) say_now(&s->blamed[i].call, NULL, s->blamed[i].note->text);
+        if (!atomic_load(&s->blamed[i].note->said.what)) say_now(&s->blamed[i].call, NULL, s->blamed[i].note->text);
 }
 
 /* ---- the whole ---- */

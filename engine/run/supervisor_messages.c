@@ -53,6 +53,13 @@ static int keep_bytes(supervisor_messages *t, const supervised_note *head, const
 
 int messages_keep(supervisor_messages *t, const supervised_note *n) { return keep_bytes(t, n, n->text); }
 
+static void take_said(supervised_said *own, const supervised_said *shared)
+{
+    atomic_store(&own->what, atomic_load(&shared->what));
+    atomic_store(&own->begin, atomic_load(&shared->begin));
+    atomic_store(&own->end, atomic_load(&shared->end));
+}
+
 void messages_take_said(supervisor_messages *t, int believed)
 {
     const supervised_note *shared = believed ? supervised_next(NULL) : NULL;
@@ -60,9 +67,9 @@ void messages_take_said(supervisor_messages *t, int believed)
         supervised_note *own = (void *)(t->notes + at);
         int is_run = own->kind < NOTE_CRASHED;
         if (believed && shared && shared->kind == own->kind && shared->size == own->size)
-            atomic_store(&own->said, atomic_load(&shared->said));
+            take_said(&own->said, &shared->said);
         else if (!believed && is_run)
-            atomic_store(&own->said, ~0u);
+            atomic_store(&own->said.what, ~0u);
         at += own->size;
         if (shared) shared = supervised_next(shared);
     }
