@@ -72,6 +72,7 @@ static int made_by(uint32_t kind, uint32_t type, int64_t rows, const char *name)
         op_desc d = {.kind = kind, .n_in = experts ? 4 : 3, .precision = KILN_BF16};
         d.in[0] = (operand_desc){.dtype = KILN_BF16, .shape = {.rank = 2, .dim = {rows, 256}}, .ld = 256};
         d.in[1] = (operand_desc){.dtype = type, .shape = {.rank = 2, .dim = {64, 256}}, .ld = 256, .weight = 1};
+        if (kind == OP_LINEAR_T) d.in[1].shape = (shape){.rank = 2, .dim = {256, 64}}, d.in[1].ld = 64;
         if (experts) d.in[1].shape = (shape){.rank = 3, .dim = {4, 64, 256}};
         if (experts) d.in[3] = (operand_desc){.dtype = KILN_I32, .shape = {.rank = 1, .dim = {5}}, .ld = 5};
         d.out = (operand_desc){.dtype = KILN_BF16, .shape = {.rank = 2, .dim = {rows, 64}}, .ld = 64};
@@ -95,7 +96,10 @@ static void test_choice_by_shape(void)
         CHECK(made_by(OP_LINEAR, KILN_Q4_K, 63, "int8:vnni"));
         CHECK(made_by(OP_LINEAR, KILN_Q8_0, 64, "")); /* widened */
         CHECK(made_by(OP_LINEAR, KILN_Q8_0, 63, "int8:vnni"));
-        CHECK(made_by(OP_GROUPED_LINEAR, KILN_Q4_K, 512, "int8:vnni"));
+        CHECK(made_by(OP_GROUPED_LINEAR, KILN_Q4_K, 128, "int8:amx"));
+        CHECK(made_by(OP_GROUPED_LINEAR, KILN_Q4_K, 127, "int8:vnni"));
+        CHECK(made_by(OP_LINEAR_T, KILN_Q8_0, 64, "int8_transposed:amx"));
+        CHECK(made_by(OP_LINEAR_T, KILN_Q8_0, 63, "int8_transposed:vnni"));
         CHECK(made_by(OP_GROUPED_LINEAR, KILN_Q8_0, 512, "int8:vnni"));
         return;
     }

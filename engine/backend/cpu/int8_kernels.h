@@ -19,7 +19,7 @@
 #include <stdint.h>
 
 /* Which bits sums have: in result keys, and raised whenever they change. */
-enum { INT8_REVISION = 4 };
+enum { INT8_REVISION = 5 };
 
 enum {
     INT8_ROWS = 6,
@@ -49,7 +49,12 @@ typedef struct {
 const int8_form *int8_form_of(uint32_t type, int few);
 const int8_form *int8_form_interleaved(uint32_t type, int few); /* the same, of interleaved rows */
 extern const int8_form int8_form_rows;                          /* rows of int8, whole pieces */
-extern const int8_form int8_form_rounded;                       /* what round_columns makes */
+extern const int8_form int8_form_rounded;                       /* what round_columns and round_blocks make */
+
+/* Is a group of 16 of the type's numbers a code of at most 8 bits times one scale? */
+int int8_rounds_blocks(uint32_t type);
+/* Of 256 outputs, which is number o of strip s: what 4 x 16 bytes are once they are turned within vectors' lanes. */
+static inline size_t int8_turned_column(size_t s, size_t o) { return s / 4 * 64 + o / 4 * 16 + s % 4 * 4 + o % 4; }
 
 /* A part's weights d q + m, as u = (q multiplier + offset) >> 8 in 16 bits, which is 128 + the weight over the part's
  * scale, rounded. q is 0 to `top`, and `middle` of it stands for m. */
@@ -99,6 +104,7 @@ typedef struct int8_kernels {
     const char *name, *linear, *transposed; /* of the kernels, and of ops that are made of them */
     size_t rows, part_bytes;                /* side by side, and what a part of those takes */
     int spread;                             /* may fewer rows be side by side? */
+    int in_place; /* multiply() takes interleaved forms whose codes are not unpacked; else those of one scale a part */
     /* n numbers, whole quarters, to one of the rows of `parts`' first and what follows it. A part that is not finite
      * gets the scale NaN. */
     void (*round_row)(const int8_form *f, void *parts, size_t row, const float *x, size_t n);
@@ -108,11 +114,14 @@ typedef struct int8_kernels {
      * of unpacking is done once, and memory is gone through in a line. unpack() finds them at row[0]. NULL: these
      * kernels have no interleaved forms. */
     void (*interleave)(const int8_form *f, uint8_t *to, const uint8_t *const row[INT8_STRIP], size_t n);
-    /* INT8_QUARTER inputs of 2 x 16 outputs, x[input][output] and ld numbers apart, to quarter `quarter` of two strips
-     * of one scale a quarter: each output's are rounded as a row's part is. */
-    void (*round_columns)(int8_strip to[2], size_t quarter, const float *x, size_t ld);
-    /* The same for 256 outputs, from INT8_QUARTER rows of stored numbers that begin there. 0: not of this type. */
-    int (*round_blocks)(uint32_t type, int8_strip to[16], size_t quarter, const uint8_t *const row[INT8_QUARTER]);
+    /* n inputs (whole quarters, a part at most) of 2 x 16 outputs, x[input][output] and ld numbers apart, to part 0 of
+     * two strips: each output's are rounded as a row's part is. */
+    void (*round_columns)(int8_strip to[2], const float *x, size_t ld, size_t n);
+    /* The same of 256 outputs whose inputs are stored by blocks, those of input i in row[i], and stand for by[i] times
+     * their numbers. Groups of 16 outputs have one scale. Outputs are in the order of int8_turned_column(). Only where
+     * int8_rounds_blocks() says so. */
+    void (*round_blocks)(uint32_t type, int8_strip to[16], const uint8_t *const row[INT8_PART], const float *by,
+                         size_t n);
     /* A task's products of one form lie between these, on its thread; NULL: there is nothing to do. */
     void (*begin)(const int8_form *f);
     void (*end)(void);

@@ -7,6 +7,7 @@
  */
 #define LANES 16
 #define INT8_SIGNED
+#define INT8_INTERLEAVES
 #include "backend/cpu/int8_strips.h"
 
 #include "backend/cpu/amx_tiles.h"
@@ -139,6 +140,71 @@ INLINE void multiply_block(const int scales, const int minima, const int tiles, 
     scale_group(scales, minima, b, &s, 1 - slot, before.p, before.g, before.last);
 }
 
+/* Bytes of parts p and p + 1 of one tile of rows, inputs of each: a tile's sums wait for those before them, so four
+ * are made in turns. */
+INLINE void sum_two(const block *b, size_t p, const size_t inputs[2], int32_t to[2][2][TILE][INT8_STRIP])
+{
+    const int8_tile_part *a = b->a[0] + p;
+    tile_zero(0);
+    tile_zero(1);
+    tile_zero(2);
+    tile_zero(3);
+    for (size_t i = 0; i < inputs[0]; i += INT8_QUARTER) {
+        tile_load(4, a[0].codes[0] + i, INT8_PART);
+        tile_load(6, b->w[0].codes[p][i / 4], 4 * INT8_STRIP);
+        tile_dpbssd(0, 4, 6);
+        tile_load(7, b->w[1].codes[p][i / 4], 4 * INT8_STRIP);
+        tile_dpbssd(1, 4, 7);
+        if (i >= inputs[1]) continue;
+        tile_load(5, a[1].codes[0] + i, INT8_PART);
+        tile_load(6, b->w[0].codes[p + 1][i / 4], 4 * INT8_STRIP);
+        tile_dpbssd(2, 5, 6);
+        tile_load(7, b->w[1].codes[p + 1][i / 4], 4 * INT8_STRIP);
+        tile_dpbssd(3, 5, 7);
+    }
+    tile_store(0, to[0][0], 4 * INT8_STRIP);
+    tile_store(1, to[0][1], 4 * INT8_STRIP);
+    if (!inputs[1]) return;
+    tile_store(2, to[1][0], 4 * INT8_STRIP);
+    tile_store(3, to[1][1], 4 * INT8_STRIP);
+}
+
+/* What they bring. */
+INLINE void scale_two(const int scales, const int parts, const block *b, size_t p, int32_t sum[2][2][TILE][INT8_STRIP])
+{
+    for (int n = 0; n < 2; n++) {
+        __m512 scale[2];
+        UNROLL for (int i = 0; i < parts; i++) scale[i] =
+            scales ? _mm512_load_ps(b->w[n].scale[p + (size_t)i][0]) : _mm512_set1_ps(1);
+        for (size_t r = 0; r < b->rows; r++) {
+            float *c = b->c + r * b->ldc + 16 * n;
+            __m512 all = p || b->accumulate ? _mm512_loadu_ps(c) : _mm512_setzero_ps();
+            UNROLL for (int i = 0; i < parts; i++)
+            {
+                const __m512 one = _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_load_si512(sum[i][n][r])), scale[i]);
+                all = _mm512_fmadd_ps(one, _mm512_set1_ps(b->a[0][p + (size_t)i].scale[r]), all);
+            }
+            _mm512_storeu_ps(c, all);
+        }
+    }
+}
+
+/* One tile of rows, whose weights have a scale a part. */
+INLINE void multiply_tile(const int scales, const block *b, size_t quarters, const lines *l)
+{
+    _Alignas(64) int32_t sum[2][2][TILE][INT8_STRIP];
+    for (size_t p = 0, at = 0; at < quarters; p += 2) {
+        const size_t first = least_of(quarters - at, INT8_QUARTERS),
+                     second = least_of(quarters - at - first, INT8_QUARTERS);
+        sum_two(b, p, (size_t[]){INT8_QUARTER * first, INT8_QUARTER * second}, sum);
+        for (const size_t end = at + first + second; at < end; at++) fetch(l, at);
+        if (second)
+            scale_two(scales, 2, b, p, sum);
+        else
+            scale_two(scales, 1, b, p, sum);
+    }
+}
+
 #define KIND(name, scales, minima, codes)                                                                              \
     static void name(const int8_strip *w, const int8_operand *a, float *c, size_t ldc, int accumulate,                 \
                      const int8_ahead *next)                                                                           \
@@ -151,6 +217,8 @@ INLINE void multiply_block(const int scales, const int minima, const int tiles, 
             l.first = l.last, l.last = each * ++done / blocks * 64;                                                    \
             if (b.rows > TILE)                                                                                         \
                 multiply_block(scales, minima, 2, &b, a->stride, a->quarters, &l);                                     \
+            else if (scales <= 1)                                                                                      \
+                multiply_tile(scales, &b, a->quarters, &l);                                                            \
             else                                                                                                       \
                 multiply_block(scales, minima, 1, &b, a->stride, a->quarters, &l);                                     \
         }                                                                                                              \
@@ -164,6 +232,7 @@ const int8_kernels int8_kernels_amx = {.name = "amx",
                                        .part_bytes = sizeof(int8_tile_part),
                                        .round_row = round_row,
                                        .unpack = unpack,
+                                       .interleave = interleave,
                                        .round_columns = round_columns,
                                        .round_blocks = round_blocks,
                                        .begin = begin,

@@ -3,6 +3,7 @@
  */
 #define LANES 16
 #define INT8_INTERLEAVES
+#define INT8_IN_PLACE
 #include "backend/cpu/int8_strips.h"
 
 /* ---- products ---- */
@@ -131,6 +132,7 @@ const int8_kernels int8_kernels_avx512vnni = {.name = "avx512vnni",
                                               .rows = INT8_ROWS,
                                               .part_bytes = sizeof(int8_part),
                                               .spread = 1,
+                                              .in_place = 1,
                                               .round_row = round_row,
                                               .unpack = unpack,
                                               .interleave = interleave,

@@ -34,7 +34,7 @@ static const int8_form few_interleaved[] = {
 };
 /* clang-format on */
 const int8_form int8_form_rows = {.zero = 128, .scales = 0, .block = 1, .bytes = 1};
-const int8_form int8_form_rounded = {.zero = 128, .scales = INT8_QUARTERS, .block = 1, .bytes = 1};
+const int8_form int8_form_rounded = {.zero = 128, .scales = 1, .block = 1, .bytes = 1};
 
 static const int8_form *form_among(const int8_form *all, size_t n, uint32_t type)
 {
@@ -227,25 +227,55 @@ static void unpack(const int8_form *f, int8_strip *to, const uint8_t *const row[
             unpack_part(f, to, k / INT8_PART, o, row[o], n - k < INT8_PART ? (n - k) / 32 : INT8_PIECES);
 }
 
-static void round_columns(int8_strip to[2], size_t quarter, const float *x, size_t ld)
+static void round_columns(int8_strip to[2], const float *x, size_t ld, size_t n)
 {
-    const size_t part = quarter / INT8_QUARTERS, at = quarter % INT8_QUARTERS;
     for (size_t o = 0; o < 2 * INT8_STRIP; o++) {
         int8_strip *s = to + o / INT8_STRIP;
-        float column[INT8_QUARTER];
-        int8_t codes[INT8_QUARTER];
+        float column[INT8_PART];
+        int8_t codes[INT8_PART];
         int32_t sum[INT8_PIECES];
-        for (size_t i = 0; i < INT8_QUARTER; i++) column[i] = x[i * ld + o];
-        round_part(codes, &s->scale[part][at][o % INT8_STRIP], sum, column, INT8_QUARTER);
-        for (size_t i = 0; i < INT8_QUARTER; i++)
-            s->codes[part][INT8_QUARTER_WORDS * at + i / 4][o % INT8_STRIP][i % 4] = (uint8_t)(codes[i] + 128);
+        for (size_t i = 0; i < n; i++) column[i] = x[i * ld + o];
+        round_part(codes, &s->scale[0][0][o % INT8_STRIP], sum, column, n);
+        for (size_t i = 0; i < n; i++) s->codes[0][i / 4][o % INT8_STRIP][i % 4] = (uint8_t)(codes[i] + 128);
     }
 }
 
-static int round_blocks(uint32_t type, int8_strip to[16], size_t quarter, const uint8_t *const row[INT8_QUARTER])
+int int8_rounds_blocks(uint32_t type) { return type == KILN_Q6_K || type == KILN_Q8_0; }
+
+/* Number `column` of 256: a code of 7 bits and a sign, and what it is multiplied by. */
+static int code_of(uint32_t type, const uint8_t *row, size_t column, float by, float *scale)
 {
-    (void)type, (void)to, (void)quarter, (void)row;
-    return 0;
+    if (type == KILN_Q8_0) {
+        const uint8_t *b = row + column / 32 * 34;
+        *scale = block_half(b) * by;
+        return (int8_t)b[2 + column % 32];
+    }
+    piece p = {.halves = 1};
+    read_q6_k(row, (int)(column / 32), &p);
+    *scale = block_half(row + 208) * by * 0.25f * (float)(int8_t)row[192 + column / 16];
+    return 4 * (p.q[column % 32] - 32);
+}
+
+static void round_blocks(uint32_t type, int8_strip to[16], const uint8_t *const row[INT8_PART], const float *by,
+                         size_t n)
+{
+    for (size_t s = 0; s < 16; s++)
+        for (size_t o = 0; o < INT8_STRIP; o++) {
+            const size_t column = int8_turned_column(s, o);
+            float most = 0, scale;
+            for (size_t i = 0; i < n; i++) {
+                code_of(type, row[i], column, by[i], &scale);
+                most = isnan(most) || fabsf(scale) * 128 <= most ? most : fabsf(scale) * 128;
+            }
+            const int there = most >= 0x1p-100f && most <= 0x1.fffffep127f;
+            const float in_32768ths = there ? 127.0f / most * 32768 : 0;
+            to[s].scale[0][0][o] = there ? most * (1 / 127.0f) : most < 0x1p-100f ? 0 : NAN;
+            for (size_t i = 0; i < n; i++) {
+                const int code = code_of(type, row[i], column, by[i], &scale),
+                          multiplier = there ? (int)lrintf(scale * in_32768ths) : 0;
+                to[s].codes[0][i / 4][o][i % 4] = (uint8_t)((code * multiplier + 0x404000) / 32768); /* 128.5 more */
+            }
+        }
 }
 
 /* ---- products ---- */

@@ -6,7 +6,7 @@ KIND(multiply_parts, 1, 0, UNPACKED)
 KIND(multiply_quarters, INT8_QUARTERS, 0, UNPACKED)
 KIND(multiply_pieces, INT8_PIECES, 0, UNPACKED)
 KIND(multiply_minima, INT8_PIECES, 1, UNPACKED)
-#ifdef INT8_INTERLEAVES
+#ifdef INT8_IN_PLACE
 KIND(multiply_bytes, INT8_PIECES, 0, BYTES)
 KIND(multiply_nibbles, INT8_PIECES, 1, NIBBLES)
 #endif
@@ -20,7 +20,7 @@ static void multiply(const int8_form *f, const int8_strip *w, const int8_operand
         : f->scales == INT8_QUARTERS ? multiply_quarters
         : f->scales                  ? multiply_parts
                                      : multiply_codes;
-#ifdef INT8_INTERLEAVES
+#ifdef INT8_IN_PLACE
     if (f->interleaved && f->minima) by = multiply_nibbles;
     if (f->interleaved && f->type == KILN_Q8_0) by = multiply_bytes;
 #endif

@@ -9,11 +9,13 @@
  *                                                          AMX's tiles   VNNI   widened, bf16 by AMX
  *     256 rows, a scale for 256 inputs (Q4_K, Q6_K)            637        400          498
  *     256 and 512 rows, one for 32 inputs (Q8_0)               255        324          490
- *     16 rows of each of 128 experts (Q4_K; Q5_0)              112        235           57
+ *     16 rows of each of 128 experts (Q4_K; Q5_0)          163; 142   184; 175         57
+ *     32 rows of each (Q4_K; Q5_0)                         247; 214   216; 216         80
+ *     64 rows of each (Q4_K)                                   504        233
  *     16 rows, Q4_K                                            157        168           57
  *     8, 4, 1 rows, Q8_0                                    87, 43, 10  95, 51, 14   47, 42, 18
- * So tiles take many rows where scales are few, VNNI takes experts and few rows, and many rows with a scale for each 32
- * inputs are widened.
+ * So tiles take many rows where scales are few, and experts then, too; VNNI takes few rows and experts of few or with a
+ * scale for each 32 inputs, and many rows of a linear that has such scales are widened.
  */
 #include "backend/cpu/int8_product.h"
 
@@ -29,7 +31,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MANY_ROWS = 64 }; /* for AMX: see above */
+enum { MANY_ROWS = 64, GROUP_ROWS = 32 /* on average */ }; /* for AMX: see above */
 enum { PAIR = 2 * INT8_STRIP, WIDTH = 128, BAND = 256, GROUP_WIDTH = 256, GROUP_BAND = 96, CHUNK = 1024, DEEP = 512 };
 
 typedef struct {
@@ -55,11 +57,20 @@ typedef struct {
     int64_t n, group, base;          /* columns with a geglu's gates; where the group's rows of w begin */
 } task;
 
+/* Groups have few rows each, but not so few that tiles do not serve them. */
+static int groups_by_tiles(const op_desc *op)
+{
+    const int8_form *f = int8_form_of(op->in[1].dtype, 0);
+    return op->kind == OP_GROUPED_LINEAR && f && f->scales == 1 && cpu_has_int8_tiles() &&
+           rows_of(&op->in[0]) >= GROUP_ROWS * op->in[1].shape.dim[0];
+}
+static int has_few_rows(const op_desc *op) { return op->kind == OP_GROUPED_LINEAR && !groups_by_tiles(op); }
+
 /* Of the weight; NULL: it is in none. Of int8, rows of whole pieces that have one scale each. */
 static const int8_form *form_of(const op_desc *op)
 {
     const operand_desc *w = &op->in[1];
-    const int8_form *own = int8_form_of(w->dtype, op->kind == OP_GROUPED_LINEAR); /* whose groups have few rows each */
+    const int8_form *own = int8_form_of(w->dtype, has_few_rows(op));
     if (own) return own;
     int by_row = w->rows.coding == WEIGHTS_INT8 && w->rows.scales == 1 && w->rows.columns % 32 == 0;
     return by_row && rows_are_coded(op, 1) ? &int8_form_rows : NULL;
@@ -80,8 +91,8 @@ int int8_product_fits(const op_desc *op)
 
 /* ---- the operand ---- */
 
-void int8_round_rows(const cpu_kernel *c, const kernel_args *a, const int8_kernels *by, const int8_form *f, int64_t row,
-                     int64_t rows, int64_t K, void *parts)
+void int8_round_rows(const cpu_kernel *c, const kernel_args *a, const int8_kernels *to, const int8_form *f, int64_t row,
+                     int64_t rows, int64_t K, const float *by, void *parts)
 {
     const operand_desc *x = &c->op.in[0];
     float piece[CHUNK];
@@ -89,8 +100,9 @@ void int8_round_rows(const cpu_kernel *c, const kernel_args *a, const int8_kerne
         for (int64_t k = 0; k < K; k += CHUNK) {
             size_t there = (size_t)min64(CHUNK, K - k), n = round_up(there, INT8_QUARTER);
             c->k->load(piece, place_of(x, a->in[0], row + r, k), type_of(x), there);
+            if (by) c->k->mul(piece, by + k, there);
             memset(piece + there, 0, (n - there) * sizeof *piece);
-            by->round_row(f, int8_parts_at(by, parts, (size_t)k / INT8_PART), (size_t)r, piece, n);
+            to->round_row(f, int8_parts_at(to, parts, (size_t)k / INT8_PART), (size_t)r, piece, n);
         }
 }
 
@@ -145,7 +157,7 @@ static kiln_status round_tile(void *arg, size_t index, unsigned slot, error *e)
     }
     int64_t together = together_in(j, g), row = begin_of(j, g) + (at - first[g]) * together;
     (void)slot, (void)e;
-    int8_round_rows(j->c, j->a, p->kernels, p->form, row, min64(together, begin_of(j, g + 1) - row), p->K,
+    int8_round_rows(j->c, j->a, p->kernels, p->form, row, min64(together, begin_of(j, g + 1) - row), p->K, NULL,
                     parts_of(j, at, 0));
     return KILN_OK;
 }
@@ -375,7 +387,8 @@ static const int8_form *interleaved_form(const int8_plan *p, const op_desc *op)
     const int may = p->kernels->interleave && !w->rows.coding && dtype_is_block(w->dtype) && !rows_is_table(w) &&
                     (op->kind == OP_GROUPED_LINEAR || !cpu_has_int8_tiles()) && p->J % INT8_STRIP == 0 &&
                     p->K % INT8_QUARTER == 0;
-    return may ? int8_form_interleaved(w->dtype, op->kind == OP_GROUPED_LINEAR) : NULL;
+    const int8_form *f = may ? int8_form_interleaved(w->dtype, has_few_rows(op)) : NULL;
+    return f && (f->scales == 1 || p->kernels->in_place) ? f : NULL;
 }
 
 static void keep_interleaved(cpu_kernel *c, const int8_form *f)
@@ -433,7 +446,7 @@ kiln_status int8_product_prepare(cpu_kernel *c, error *e)
     if (!p) return error_set(e, KILN_ERR_NOMEM, "out of memory for a kernel");
     c->plan = p, c->plan_free = mem_free, c->body = run;
     const int8_form *form = form_of(op);
-    *p = (int8_plan){.kernels = cpu_int8_kernels(form->scales <= 1 && has_many_rows(op)),
+    *p = (int8_plan){.kernels = cpu_int8_kernels(form->scales <= 1 && (has_many_rows(op) || groups_by_tiles(op))),
                      .form = form,
                      .b = rows_form(op, 1),
                      .groups = grouped ? w[0] : 1,

@@ -11,8 +11,9 @@
 int int8_product_fits(const op_desc *op);
 kiln_status int8_product_prepare(cpu_kernel *c, error *e);
 
-/* Up to the kernels' rows of the first operand from `row` on, rounded; depth K is filled up with 0 to whole parts. */
-void int8_round_rows(const cpu_kernel *c, const kernel_args *a, const int8_kernels *by, const int8_form *f, int64_t row,
-                     int64_t rows, int64_t K, void *parts);
+/* Up to the kernels' rows of the first operand from `row` on, times `by` (of each input; NULL: 1), rounded; depth K is
+ * filled up with 0 to whole parts. */
+void int8_round_rows(const cpu_kernel *c, const kernel_args *a, const int8_kernels *to, const int8_form *f, int64_t row,
+                     int64_t rows, int64_t K, const float *by, void *parts);
 
 #endif

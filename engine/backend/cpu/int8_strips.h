@@ -634,106 +634,180 @@ static void unpack(const int8_form *f, int8_strip *to, const uint8_t *const row[
 
 /* ---- columns ---- */
 
-/* Codes and scales of 256 columns of a quarter's rows. */
-typedef struct {
-    int8_t code[INT8_QUARTER][256];
-    float scale[INT8_QUARTER][16];
-} square;
-
-/* LANES numbers of input i: of x, or of columns from 16 s + first on of a square. */
-INLINE vf number(const float *x, size_t ld, const square *q, size_t s, size_t first, size_t i)
-{
-    if (x) return V(loadu_ps)(x + i * ld + first);
-    return V(mul_ps)(V(set1_ps)(q->scale[i][s]), codes_at(q->code[i] + 16 * s + first));
-}
-
-INLINE void round_lanes(outputs to, size_t quarter, const float *x, size_t ld, const square *from, size_t s)
+INLINE void round_lanes(outputs to, const float *x, size_t ld, size_t n)
 {
     const vi byte = V(set1_epi32)(255);
     vi largest = W(setzero)();
-    for (size_t i = 0; i < INT8_QUARTER; i++) largest = larger(largest, number(x, ld, from, s, to.first, i));
+    for (size_t i = 0; i < n; i++) largest = larger(largest, V(loadu_ps)(x + i * ld + to.first));
     vf most = FLOATS(largest);
     some good = below_bits(largest, 0x7f800000), there = at_least(good, most, 0x1p-100f);
     vf by = quotient_in(there, V(set1_ps)(127), most), scale = quotient_in(there, most, V(set1_ps)(127));
-    V(store_ps)(scale_at(to, quarter / INT8_QUARTERS, quarter % INT8_QUARTERS), either(good, scale, V(set1_ps)(NAN)));
-    for (size_t w = 0; w < INT8_QUARTER_WORDS; w++) {
+    V(store_ps)(scale_at(to, 0, 0), either(good, scale, V(set1_ps)(NAN)));
+    for (size_t w = 0; w < n / 4; w++) {
         vi q[4];
         UNROLL for (size_t i = 0; i < 4; i++)
         {
-            q[i] = V(cvtps_epi32)(V(mul_ps)(number(x, ld, from, s, to.first, 4 * w + i), by));
+            q[i] = V(cvtps_epi32)(V(mul_ps)(V(loadu_ps)(x + (4 * w + i) * ld + to.first), by));
             if (i < 3) q[i] = W(and)(q[i], byte); /* what is not finite is 0 */
         }
         vi low = W(or)(q[0], V(slli_epi32)(q[1], 8)), high = W(or)(q[2], V(slli_epi32)(q[3], 8));
         low = W(or)(low, V(slli_epi32)(high, 16));
-        put(to, 0, (int)(INT8_QUARTER_WORDS * quarter + w), W(xor)(low, V(set1_epi8)(-128)));
+        put(to, 0, (int)w, W(xor)(low, V(set1_epi8)(-128)));
     }
 }
 
-INLINE void round_strip(int8_strip *to, size_t quarter, const float *x, size_t ld, const square *from, size_t s)
+static void round_columns(int8_strip to[2], const float *x, size_t ld, size_t n)
 {
-    for (size_t o = 0; o < INT8_STRIP; o += LANES) round_lanes((outputs){to, o}, quarter, x, ld, from, s);
+    for (size_t o = 0; o < 2 * INT8_STRIP; o += LANES)
+        round_lanes((outputs){to + o / INT8_STRIP, o % INT8_STRIP}, x + o / INT8_STRIP * INT8_STRIP, ld, n);
 }
 
-static void round_columns(int8_strip to[2], size_t quarter, const float *x, size_t ld)
-{
-    for (size_t s = 0; s < 2; s++) round_strip(to + s, quarter, x + s * INT8_STRIP, ld, NULL, 0);
-}
+/* Four rows' codes of 256 columns. */
+typedef struct {
+    _Alignas(64) int8_t code[4][256];
+} four_rows;
 
+/* 4 (q - 32) of 128 codes q of 4 bits and 2. */
 #if LANES == 16
-/* 128 codes of 4 bits and 2. */
 INLINE void read_half(int8_t *to, const uint8_t *four, const uint8_t *two)
 {
     vi low = _mm512_loadu_si512(four);
     vi up = _mm512_broadcast_i64x4(_mm256_loadu_si256((const __m256i *)(const void *)two));
+    up = W(xor)(up, V(set1_epi8)((char)0xaa));
     UNROLL for (int k = 0; k < 2; k++)
     {
-        vi high = _mm512_srlv_epi64(
-            up, _mm512_set_epi64(4 * k + 2, 4 * k + 2, 4 * k + 2, 4 * k + 2, 4 * k, 4 * k, 4 * k, 4 * k));
-        vi q = bits(low, 4 * k, 15);
-        q = W(or)(q, V(slli_epi16)(W(and)(high, V(set1_epi8)(3)), 4));
-        _mm512_storeu_si512(to + 64 * k, V(sub_epi8)(q, V(set1_epi8)(32)));
+        const vi high = _mm512_sllv_epi64(up, _mm512_set_epi64(4 - 4 * k, 4 - 4 * k, 4 - 4 * k, 4 - 4 * k, 6 - 4 * k,
+                                                               6 - 4 * k, 6 - 4 * k, 6 - 4 * k));
+        const vi q = W(and)(k ? V(srli_epi16)(low, 2) : V(slli_epi16)(low, 2), V(set1_epi8)(0x3c));
+        /* a | b & c */
+        _mm512_store_si512(to + 64 * k, _mm512_ternarylogic_epi32(q, high, _mm512_set1_epi8((char)0xc0), 0xf8));
     }
 }
 #else
 INLINE void read_half(int8_t *to, const uint8_t *four, const uint8_t *two)
 {
     vi up = _mm256_loadu_si256((const __m256i *)(const void *)two);
+    up = W(xor)(up, V(set1_epi8)((char)0xaa));
     UNROLL for (int k = 0; k < 4; k++)
     {
-        vi low = _mm256_loadu_si256((const __m256i *)(const void *)(four + 32 * (k % 2)));
-        vi q = W(or)(bits(low, 4 * (k / 2), 15), V(slli_epi16)(bits(up, 2 * k, 3), 4));
-        _mm256_storeu_si256((__m256i *)(void *)(to + 32 * k), V(sub_epi8)(q, V(set1_epi8)(32)));
+        const vi low = _mm256_loadu_si256((const __m256i *)(const void *)(four + 32 * (k % 2)));
+        const vi high = W(and)(V(slli_epi16)(up, 6 - 2 * k), V(set1_epi8)((char)0xc0));
+        const vi q = W(and)(k / 2 ? V(srli_epi16)(low, 2) : V(slli_epi16)(low, 2), V(set1_epi8)(0x3c));
+        put_words(to + 32 * k, W(or)(q, high));
     }
 }
 #endif
 
-INLINE void read_q6_k(square *to, size_t i, const uint8_t *b)
+INLINE void read_codes(const uint32_t type, int8_t to[256], const uint8_t *b)
 {
-    UNROLL for (int half = 0; half < 2; half++) read_half(to->code[i] + 128 * half, b + 64 * half, b + 128 + 32 * half);
-    for (size_t s = 0; s < 16; s += LANES) V(storeu_ps)
-    (to->scale[i] + s, V(mul_ps)(V(set1_ps)(block_half(b + 208)), codes_at((const int8_t *)b + 192 + s)));
+    UNROLL for (int half = 0; half < 2 && type == KILN_Q6_K; half++)
+        read_half(to + 128 * half, b + 64 * half, b + 128 + 32 * half);
+    UNROLL for (int k = 0; k < 8 && type == KILN_Q8_0; k++) memcpy(to + 32 * k, b + 34 * k + 2, 32);
 }
 
-INLINE void read_q8_0(square *to, size_t i, const uint8_t *b)
+/* Of 16 groups' codes. */
+INLINE void read_scales(const uint32_t type, float to[16], const uint8_t *b, float by)
 {
-    for (size_t k = 0; k < 8; k++, b += 34) {
-        memcpy(to->code[i] + 32 * k, b + 2, 32);
-        to->scale[i][2 * k] = to->scale[i][2 * k + 1] = block_half(b);
+    if (type == KILN_Q6_K) {
+        const vf all = V(set1_ps)(block_half(b + 208) * by * 0.25f);
+        for (size_t s = 0; s < 16; s += LANES)
+            V(storeu_ps)(to + s, V(mul_ps)(all, codes_at((const int8_t *)b + 192 + s)));
+    }
+    for (size_t k = 0; k < 8 && type == KILN_Q8_0; k++) to[2 * k] = to[2 * k + 1] = block_half(b + 34 * k) * by;
+}
+
+/* Multipliers of a word's rows 0 and 2, or 1 and 3, of groups from `first` on. */
+INLINE vi two_multipliers(const float low[16], const float high[16], size_t first, vf by)
+{
+    const vi a = V(cvtps_epi32)(V(mul_ps)(V(load_ps)(low + first), by)),
+             b = V(cvtps_epi32)(V(mul_ps)(V(load_ps)(high + first), by));
+    return W(or)(W(and)(a, V(set1_epi32)(0xffff)), V(slli_epi32)(b, 16));
+}
+
+/* Codes by multipliers, in 32768ths, rounded. */
+INLINE vi rounded_codes(vi code, vi even, vi odd)
+{
+    const vi a = V(mulhrs_epi16)(V(srai_epi16)(V(slli_epi16)(code, 8), 8), even),
+             b = V(mulhrs_epi16)(V(srai_epi16)(code, 8), odd);
+    return W(or)(W(and)(a, V(set1_epi16)(255)), V(slli_epi16)(b, 8));
+}
+
+INLINE void put_signed(outputs to, int word, vi q)
+{
+#ifndef INT8_SIGNED
+    q = W(xor)(q, V(set1_epi8)(-128));
+#endif
+    put_words(to.strip->codes[0][word][to.first], q);
+}
+
+/* Word w of four strips, from LANES x 4 columns on: groups from 4 k on, of which `even` and `odd` have multipliers. */
+INLINE void put_columns(int8_strip *to, int w, const four_rows *rows, size_t k, size_t first, vi even, vi odd)
+{
+    vi r[4], pair[4];
+    UNROLL for (int i = 0; i < 4; i++) r[i] =
+        words_at((const uint32_t *)(const void *)(rows->code[i] + 64 * k + 4 * first));
+    pair[0] = V(unpacklo_epi8)(r[0], r[1]), pair[1] = V(unpacklo_epi8)(r[2], r[3]);
+    pair[2] = V(unpackhi_epi8)(r[0], r[1]), pair[3] = V(unpackhi_epi8)(r[2], r[3]);
+    UNROLL for (int j = 0; j < 4; j++)
+    {
+        const vi a = pair[j / 2 * 2], b = pair[j / 2 * 2 + 1];
+        const vi code = j % 2 ? V(unpackhi_epi16)(a, b) : V(unpacklo_epi16)(a, b);
+        put_signed((outputs){to + j, first}, w, rounded_codes(code, even, odd));
     }
 }
 
-static int round_blocks(uint32_t type, int8_strip to[16], size_t quarter, const uint8_t *const row[INT8_QUARTER])
+/* Of four groups each multiplier, for the numbers of its group. */
+INLINE vi spread(vi multipliers, size_t first)
 {
-    square q;
-    if (type != KILN_Q6_K && type != KILN_Q8_0) return 0;
-    for (size_t i = 0; i < INT8_QUARTER; i++) {
-        if (type == KILN_Q6_K)
-            read_q6_k(&q, i, row[i]);
-        else
-            read_q8_0(&q, i, row[i]);
+#if LANES == 16
+    const vi which = _mm512_set_epi32(3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1, 1, 0, 0, 0, 0);
+    return _mm512_permutexvar_epi32(_mm512_add_epi32(which, _mm512_set1_epi32((int)first)), multipliers);
+#else
+    const vi which = _mm256_set_epi32(1, 1, 1, 1, 0, 0, 0, 0);
+    return _mm256_permutevar8x32_epi32(multipliers, _mm256_add_epi32(which, _mm256_set1_epi32((int)first)));
+#endif
+}
+
+/* Four inputs of 256 outputs. */
+INLINE void round_word(const uint32_t type, int8_strip to[16], int w, const uint8_t *const row[4], float (*scale)[16],
+                       const float *by)
+{
+    four_rows rows;
+    UNROLL for (int i = 0; i < 4; i++) read_codes(type, rows.code[i], row[i]);
+    UNROLL for (size_t s = 0; s < 16; s += LANES)
+    {
+        const vf all = V(load_ps)(by + s);
+        const vi even = two_multipliers(scale[0], scale[2], s, all), odd = two_multipliers(scale[1], scale[3], s, all);
+        UNROLL for (size_t g = 0; g < LANES; g += LANES / 4) /* as many groups as a vector of bytes has columns of */
+            put_columns(to + (s + g) / 4 * 4, w, &rows, (s + g) / 4, (s + g) % 4 * 4, spread(even, g), spread(odd, g));
     }
-    for (size_t s = 0; s < 16; s++) round_strip(to + s, quarter, NULL, 0, &q, s);
-    return 1;
+}
+
+INLINE void round_of(const uint32_t type, int8_strip to[16], const uint8_t *const row[INT8_PART], const float *by,
+                     size_t n)
+{
+    _Alignas(64) float scale[INT8_PART][16], factor[16], least[16];
+    vi most[16 / LANES];
+    UNROLL for (size_t s = 0; s < 16 / LANES; s++) most[s] = W(setzero)();
+    for (size_t i = 0; i < n; i++) {
+        read_scales(type, scale[i], row[i], by[i]);
+        UNROLL for (size_t s = 0; s < 16 / LANES; s++) most[s] =
+            larger(most[s], V(mul_ps)(V(load_ps)(scale[i] + s * LANES), V(set1_ps)(128)));
+    }
+    UNROLL for (size_t s = 0; s < 16 / LANES; s++)
+        V(store_ps)(factor + s * LANES, V(mul_ps)(codes_by(most[s], least + s * LANES), V(set1_ps)(128)));
+    for (size_t s = 0; s < 16; s++)
+        for (size_t o = 0; o < INT8_STRIP; o++) to[s].scale[0][0][o] = least[int8_turned_column(s, o) / 16];
+    for (size_t i = 0; i < n; i += 4) round_word(type, to, (int)i / 4, row + i, scale + i, factor);
+}
+
+static void round_blocks(uint32_t type, int8_strip to[16], const uint8_t *const row[INT8_PART], const float *by,
+                         size_t n)
+{
+    if (type == KILN_Q6_K)
+        round_of(KILN_Q6_K, to, row, by, n);
+    else
+        round_of(KILN_Q8_0, to, row, by, n);
 }
 
 /* ---- what comes next ---- */
