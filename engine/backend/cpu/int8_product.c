@@ -7,11 +7,11 @@
  * Beside AMX three ways are there. GFLOP/s of a processor, Xeon of the 5th generation, medians of three turns
  * (tests/bench/block_products):
  *                                                          AMX's tiles   VNNI   widened, bf16 by AMX
- *     256 rows, a scale for 256 inputs (Q4_K, Q6_K)            637        400          498
+ *     256 rows, a scale for 256 inputs (Q4_K, Q6_K)           1,110       400          498
  *     256 and 512 rows, one for 32 inputs (Q8_0)               255        324          490
- *     16 rows of each of 128 experts (Q4_K; Q5_0)          163; 142   184; 175         57
- *     32 rows of each (Q4_K; Q5_0)                         247; 214   216; 216         80
- *     64 rows of each (Q4_K)                                   504        233
+ *     16 rows of each of 128 experts (Q4_K)                    250        316           57
+ *     32 rows of each                                          485        346           80
+ *     64 rows of each                                          500        318
  *     16 rows, Q4_K                                            157        168           57
  *     8, 4, 1 rows, Q8_0                                    87, 43, 10  95, 51, 14   47, 42, 18
  * So tiles take many rows where scales are few, and experts then, too; VNNI takes few rows and experts of few or with a
