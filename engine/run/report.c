@@ -111,14 +111,15 @@ static void emit(report *r, const char *kind, str *rest, supervised_said *said)
 static void settle_events(report *r)
 {
     uint64_t now = next_line(r);
-    for (const supervised_note *n = supervised_next(NULL); now && n; n = supervised_next(n)) {
+    for (const supervised_note *n = supervised_next(NULL); n; n = supervised_next(n)) {
         supervised_said *said = (supervised_said *)(uintptr_t)&n->said; /* the notes are ours to write */
         uint64_t begin = atomic_load(&said->begin), end = atomic_load(&said->end);
-        if (!begin || was_said(said, SAID_EVENT) || now <= begin) continue;
+        if (!begin || was_said(said, SAID_EVENT)) continue;
         if (now >= end)
             mark_said(said, SAID_EVENT);
-        else if (r->events != stdout && ftruncate(fileno(r->events), (off_t)begin) != 0)
+        else if (now > begin && r->events != stdout && ftruncate(fileno(r->events), (off_t)begin) != 0)
             r->events_lost = errno;
+        atomic_store(&said->begin, 0); /* others' lines go there now */
     }
 }
 

@@ -66,8 +66,9 @@ static int lines_with(const char *event)
     return n < 0 ? -1 : n;
 }
 
-/* The process is killed when `bytes` of the second event's line are written, before it is marked. */
-static void killed_at(int64_t bytes)
+/* The process is killed when `bytes` of the second event's line are written, before it is marked. How long the line is;
+ * bytes < 0: from its end. */
+static int64_t killed_at(int64_t bytes)
 {
     CHECK(supervised_begin());
     supervised_note *start = supervised_note_add((supervised_note){.kind = NOTE_STARTED, .row = 1, .node = 1}, NULL),
@@ -79,8 +80,9 @@ static void killed_at(int64_t bytes)
     int64_t line = size_now() - before;
     CHECK(line > 40 && done->said.what & SAID_EVENT);
     report_close(r, NULL, NULL, NULL);
-    if (bytes < 0) bytes = line + bytes + 1; /* from the end */
-    CHECK(bytes <= line && truncate(events_file(), before + bytes) == 0);
+    if (bytes < 0) bytes += line + 1;
+    if (bytes > line) bytes = line; /* times in it are of any length */
+    CHECK(truncate(events_file(), before + bytes) == 0);
     atomic_store(&done->said.what, 0);
 
     supervision->attempt = 1;
@@ -91,11 +93,39 @@ static void killed_at(int64_t bytes)
     CHECK_MSG(started == 1 && ended == 1 && lines_with("run_start") == 1,
               "killed at byte %lld of %lld: %d starts, %d ends", (long long)bytes, (long long)line, started, ended);
     supervised_end();
+    return line;
 }
 
 static void test_each_byte(void)
 {
-    for (int64_t bytes = 0; bytes < 60; bytes++) killed_at(bytes);
+    int64_t bytes = 0;
+    while (killed_at(bytes) > bytes) bytes++;
+    CHECK(bytes > 40);
+}
+
+/* A process that was killed before it wrote a line, and the next one after others' lines, cost no event. */
+static void test_killed_twice(void)
+{
+    CHECK(supervised_begin());
+    supervised_note *first = supervised_note_add((supervised_note){.kind = NOTE_ENDED, .row = 1, .node = 1}, NULL),
+                    *other = supervised_note_add((supervised_note){.kind = NOTE_STARTED, .row = 1, .node = 2}, NULL);
+    report *r = open_report();
+    int64_t before = size_now();
+    report_end(r, first);
+    report_close(r, NULL, NULL, NULL);
+    CHECK(truncate(events_file(), before) == 0);
+    atomic_store(&first->said.what, 0);
+    for (uint32_t attempt = 1; attempt < 3; attempt++) {
+        supervision->attempt = attempt;
+        r = open_report();
+        report_end(r, other);
+        for (int i = 0; i < 9; i++) report_note(r, 0, "longer than the line of an event");
+        if (attempt == 2) report_end(r, first);
+        report_close(r, NULL, NULL, NULL);
+    }
+    CHECK_EQ(lines_with("node_done"), 1);
+    CHECK_EQ(lines_with("node_start"), 1);
+    supervised_end();
 }
 
 static void test_whole_line_without_its_mark(void) { killed_at(-1); }
@@ -138,8 +168,11 @@ static void test_a_file_that_is_gone(void)
 
 int main(int argc, char **argv)
 {
-    static const test_case cases[] = {
-        CASE(test_each_byte), CASE(test_whole_line_without_its_mark), CASE(test_all_but_the_newline),
-        CASE(test_marks_of_a_process_that_is_not_believed), CASE(test_a_file_that_is_gone)};
+    static const test_case cases[] = {CASE(test_each_byte),
+                                      CASE(test_killed_twice),
+                                      CASE(test_whole_line_without_its_mark),
+                                      CASE(test_all_but_the_newline),
+                                      CASE(test_marks_of_a_process_that_is_not_believed),
+                                      CASE(test_a_file_that_is_gone)};
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }

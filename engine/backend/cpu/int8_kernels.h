@@ -1,7 +1,7 @@
 /* int8_kernels.h - products of integers with weights that are stored by blocks (tensor/block.h): rows of the operand
  * are rounded to 8 bits, 256 numbers (a part) to a scale, and multiplied by codes of 8 bits.
  *
- * For an output o, a row r, a part b and a weight that has a scale for each 32, 64 or 256 inputs g of it:
+ * For an output o, a row r, a part b and a weight that has a scale for each 32 or 256 inputs g of it:
  *     sum[r][o] += a_scale[r][b] (the sum over g of scale[b][g][o] (the sum over g of a q))
  * Types of blocks of 32 without minima keep their codes and scales. Others, d q + m of 16 or 32 inputs each, are
  * rounded to one scale a part (INT8_OFFSET below): arithmetic on scales and minima is what costs beside byte products.
@@ -39,7 +39,7 @@ enum {
 typedef struct {
     uint32_t type;
     int zero;
-    size_t scales;       /* of a part: 0, 1, INT8_QUARTERS or INT8_PIECES */
+    size_t scales;       /* of a part: 0, 1 or INT8_PIECES */
     int minima;          /* with those; then scales is INT8_PIECES */
     size_t block, bytes; /* inputs and bytes of a block */
     int interleaved;     /* 1: 16 rows at a time are as interleave() leaves them */

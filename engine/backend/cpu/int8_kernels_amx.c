@@ -87,17 +87,16 @@ INLINE __m512 add_minima(const int8_strip *w, size_t p, const int8_tile_part *a,
 }
 
 /* What sums of group g of part p bring; `last`: the part is through. */
-INLINE void scale_group(const int scales, const int minima, const block *b, sums *s, const size_t slot, size_t p,
-                        size_t g, int last)
+INLINE void scale_group(const int minima, const block *b, sums *s, const size_t slot, size_t p, size_t g, int last)
 {
     for (int n = 0; n < 2; n++) {
-        const __m512 scale = scales ? _mm512_load_ps(b->w[n].scale[p][g]) : _mm512_set1_ps(1);
+        const __m512 scale = _mm512_load_ps(b->w[n].scale[p][g]);
         for (size_t r = 0; r < b->rows; r++) {
             const int8_tile_part *a = b->a[r / TILE] + p;
             float *c = b->c + r * b->ldc + 16 * n;
             __m512 one = _mm512_cvtepi32_ps(_mm512_load_si512(s->sum[slot][r / TILE][n][r % TILE]));
             __m512 part = g ? _mm512_load_ps(s->part[r][n]) : _mm512_setzero_ps();
-            part = scales ? _mm512_fmadd_ps(one, scale, part) : one;
+            part = _mm512_fmadd_ps(one, scale, part);
             if (!last) {
                 _mm512_store_ps(s->part[r][n], part);
                 continue;
@@ -115,11 +114,10 @@ INLINE void fetch_rows(const int tiles, const block *b, size_t p, size_t stride)
         _mm_prefetch((const char *)(b->a[t] + p + 2 * stride) + i, _MM_HINT_T0);
 }
 
-/* The bytes of a group, and then what the group before it has left to do. */
-INLINE void multiply_block(const int scales, const int minima, const int tiles, const block *b, size_t stride,
-                           size_t quarters, const lines *l)
+/* The bytes of a piece, which has a scale, and then what the piece before it has left to do. */
+INLINE void multiply_block(const int minima, const int tiles, const block *b, size_t stride, size_t quarters,
+                           const lines *l)
 {
-    const size_t tile = scales == INT8_PIECES ? PIECE : INT8_QUARTER;
     struct {
         size_t p, g;
         int there, last;
@@ -128,16 +126,15 @@ INLINE void multiply_block(const int scales, const int minima, const int tiles, 
     size_t slot = 0;
     for (size_t p = 0, at = 0; at < quarters; p++) {
         const size_t inputs = INT8_QUARTER * least_of(quarters - at, INT8_QUARTERS);
-        const size_t each = scales > 1 ? INT8_PART / (size_t)scales : inputs;
-        for (size_t g = 0; g * each < inputs; g++, slot = 1 - slot) {
-            sum_bytes(tiles, tile, b, p, g * each, each, s.sum[slot]);
-            if (before.there) scale_group(scales, minima, b, &s, 1 - slot, before.p, before.g, before.last);
-            before.p = p, before.g = g, before.there = 1, before.last = (g + 1) * each >= inputs;
+        for (size_t g = 0; g * PIECE < inputs; g++, slot = 1 - slot) {
+            sum_bytes(tiles, PIECE, b, p, g * PIECE, PIECE, s.sum[slot]);
+            if (before.there) scale_group(minima, b, &s, 1 - slot, before.p, before.g, before.last);
+            before.p = p, before.g = g, before.there = 1, before.last = (g + 1) * PIECE >= inputs;
         }
         for (size_t i = 0; i < inputs; i += INT8_QUARTER) fetch(l, at++);
         fetch_rows(tiles, b, p, stride);
     }
-    scale_group(scales, minima, b, &s, 1 - slot, before.p, before.g, before.last);
+    scale_group(minima, b, &s, 1 - slot, before.p, before.g, before.last);
 }
 
 /* One tile of rows by weights that have a scale a part: so little is left to do that it follows at once. Two tiles of
@@ -175,9 +172,9 @@ INLINE void multiply_tile(const int scales, const block *b, size_t quarters, con
             if (scales <= 1)                                                                                           \
                 multiply_tile(scales, &b, a->quarters, &l);                                                            \
             else if (b.rows > TILE)                                                                                    \
-                multiply_block(scales, minima, 2, &b, a->stride, a->quarters, &l);                                     \
+                multiply_block(minima, 2, &b, a->stride, a->quarters, &l);                                             \
             else                                                                                                       \
-                multiply_block(scales, minima, 1, &b, a->stride, a->quarters, &l);                                     \
+                multiply_block(minima, 1, &b, a->stride, a->quarters, &l);                                             \
         }                                                                                                              \
     }
 #include "backend/cpu/int8_kinds.h"

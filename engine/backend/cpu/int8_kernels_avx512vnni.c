@@ -102,8 +102,7 @@ INLINE void multiply_as(const int rows, const int scales, const int minima, cons
             fetch(l, at++);
             for (size_t i = 0; i < sizeof a->codes / INT8_QUARTERS; i += 64)
                 _mm_prefetch((const char *)(a + stride)->codes[INT8_QUARTER_WORDS * q] + i, _MM_HINT_T0);
-            const int groups = scales <= INT8_QUARTERS ? 1 : INT8_PIECES / INT8_QUARTERS,
-                      n = INT8_QUARTER_WORDS / groups;
+            const int groups = scales <= 1 ? 1 : INT8_PIECES / INT8_QUARTERS, n = INT8_QUARTER_WORDS / groups;
             UNROLL for (int g = 0; g < groups; g++)
             {
                 const size_t group = (size_t)groups * q + (size_t)g;

@@ -57,9 +57,8 @@ INLINE __m256 add_minima(const int8_strip *w, size_t p, const int8_part *a, int 
 INLINE void sum_part(const int rows, const int scales, const int minima, __m256 part[INT8_ROWS][HALVES],
                      const int8_strip *w, size_t p, const int8_part *a, size_t quarters)
 {
-    const size_t each = scales <= 1               ? INT8_QUARTER_WORDS * quarters /* words of a scale */
-                        : scales == INT8_QUARTERS ? INT8_QUARTER_WORDS
-                                                  : INT8_WORDS / INT8_PIECES;
+    /* words of a scale */
+    const size_t each = scales <= 1 ? INT8_QUARTER_WORDS * quarters : INT8_WORDS / INT8_PIECES;
     UNROLL for (int r = 0; r < rows; r++) part[r][0] = part[r][1] = _mm256_setzero_ps();
     for (size_t g = 0; g * each < INT8_QUARTER_WORDS * quarters; g++) {
         __m256i acc[INT8_ROWS][HALVES];

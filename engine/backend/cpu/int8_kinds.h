@@ -3,7 +3,6 @@
  */
 KIND(multiply_codes, 0, 0, UNPACKED)
 KIND(multiply_parts, 1, 0, UNPACKED)
-KIND(multiply_quarters, INT8_QUARTERS, 0, UNPACKED)
 KIND(multiply_pieces, INT8_PIECES, 0, UNPACKED)
 KIND(multiply_minima, INT8_PIECES, 1, UNPACKED)
 #ifdef INT8_IN_PLACE
@@ -15,11 +14,10 @@ static void multiply(const int8_form *f, const int8_strip *w, const int8_operand
                      int accumulate, const int8_ahead *next)
 {
     void (*by)(const int8_strip *, const int8_operand *, float *, size_t, int, const int8_ahead *) =
-        f->minima                    ? multiply_minima
-        : f->scales == INT8_PIECES   ? multiply_pieces
-        : f->scales == INT8_QUARTERS ? multiply_quarters
-        : f->scales                  ? multiply_parts
-                                     : multiply_codes;
+        f->minima                  ? multiply_minima
+        : f->scales == INT8_PIECES ? multiply_pieces
+        : f->scales                ? multiply_parts
+                                   : multiply_codes;
 #ifdef INT8_IN_PLACE
     if (f->interleaved && f->minima) by = multiply_nibbles;
     if (f->interleaved && f->type == KILN_Q8_0) by = multiply_bytes;

@@ -31,7 +31,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MANY_ROWS = 64, GROUP_ROWS = 32 /* on average */ }; /* for AMX: see above */
+enum { GROUP_ROWS = 32 }; /* on average, for AMX: see above */
 enum { PAIR = 2 * INT8_STRIP, WIDTH = 128, BAND = 256, GROUP_WIDTH = 256, GROUP_BAND = 96, CHUNK = 1024, DEEP = 512 };
 
 typedef struct {
@@ -78,7 +78,7 @@ static const int8_form *form_of(const op_desc *op)
 
 static int has_many_rows(const op_desc *op)
 {
-    return op->kind != OP_GROUPED_LINEAR && rows_of(&op->in[0]) >= MANY_ROWS;
+    return op->kind != OP_GROUPED_LINEAR && rows_of(&op->in[0]) >= INT8_MANY_ROWS;
 }
 
 int int8_product_fits(const op_desc *op)

@@ -7,6 +7,8 @@
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/int8_kernels.h"
 
+enum { INT8_MANY_ROWS = 64 }; /* for AMX's tiles: int8_product.c says why */
+
 /* Is the op's weight to be multiplied so? Never under f32, and not where bf16 products are the faster ones. */
 int int8_product_fits(const op_desc *op);
 kiln_status int8_product_prepare(cpu_kernel *c, error *e);

@@ -26,8 +26,7 @@ enum {
     STEP = 256,
     BAND = 258, /* or as much of it as what is multiplied together divides */
     LEAST = 2048,
-    SIZED = 4096,   /* rows of the weight whose sizes are found together */
-    MANY_ROWS = 64, /* of the operand, for AMX */
+    SIZED = 4096, /* rows of the weight whose sizes are found together */
     TASKS = 32
 };
 
@@ -167,7 +166,7 @@ static void round_weight(const call *j, const task *t, int64_t k, size_t n, buff
         p->kernels->round_columns(b->strips + 2 * i, b->wide[0] + i * PAIR, WIDTH, n);
 }
 
-/* What will be widened after this step, shared among its pairs. */
+/* What will be rounded after this step, shared among its pairs. */
 static void look_ahead(const call *j, const task *t, int64_t k, int64_t pair, int8_ahead *next)
 {
     const transposed_plan *p = j->c->plan;
@@ -266,7 +265,7 @@ kiln_status int8_transposed_prepare(cpu_kernel *c, error *e)
     transposed_plan *p = mem_calloc(1, sizeof *p);
     if (!p) return error_set(e, KILN_ERR_NOMEM, "out of memory for a kernel");
     c->plan = p, c->plan_free = mem_free, c->body = run;
-    *p = (transposed_plan){.kernels = cpu_int8_kernels(rows_of(&op->in[0]) >= MANY_ROWS),
+    *p = (transposed_plan){.kernels = cpu_int8_kernels(rows_of(&op->in[0]) >= INT8_MANY_ROWS),
                            .form = &int8_form_rounded,
                            .b = rows_form(op, 1),
                            .by_blocks = int8_rounds_blocks(op->in[1].dtype),
