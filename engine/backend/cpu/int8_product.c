@@ -29,7 +29,6 @@
 #include "weights/packed_rows.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { GROUP_ROWS = 32 }; /* on average, for AMX: see above */
@@ -414,8 +413,6 @@ static void cut(int8_plan *p, const op_desc *op)
     p->deep = !grouped || p->K > INT8_DEEP ? DEEP : INT8_DEEP;
     if (grouped && p->b.block == 256) p->deep = p->form->interleaved ? DEEP : INT8_PART;
     p->depth_first = grouped;
-    if (getenv("DEEP")) p->deep = atoi(getenv("DEEP"));
-    if (getenv("BANDS")) p->band = 0;
     int64_t bands = (p->I + BAND - 1) / BAND;
     if (grouped)
         bands = (p->I + GROUP_BAND - 1) / GROUP_BAND;
