@@ -365,6 +365,7 @@ bench: setup
 	$(Q)KILN_BUILD=$(B) scripts/bench
 	$(Q)KILN_BUILD=$(B) scripts/bench_ops
 	$(Q)KILN_BUILD=$(B) scripts/bench_cache
+	$(Q)KILN_BUILD=$(B) scripts/bench_load
 	$(Q)KILN_BUILD=$(B) scripts/bench_memory
 	$(Q)KILN_BUILD=$(B) scripts/bench_quantised
 	$(Q)KILN_BUILD=$(B) scripts/bench_text
@@ -376,6 +377,7 @@ bench-sdxl: setup
 bench-peers: setup
 	$(Q)$(MAKE) --no-print-directory tests
 	$(Q)KILN_BUILD=$(B) scripts/bench --peers
+	$(Q)KILN_BUILD=$(B) scripts/bench_load --peer
 	$(Q)KILN_BUILD=$(B) scripts/bench_steering --peers
 # make parity-full [MODELS="sdxl refiner"]: all of sd15, sd21, sdxl, refiner when not given
 parity-full: setup

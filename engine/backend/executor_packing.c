@@ -221,7 +221,8 @@ static kiln_status fill_by_rows(const packing *p, void *dst, error *e)
 
 static kiln_status scan(const packing *p, error *e)
 {
-    for (uint32_t i = 0; i < n_parts(p); i++) TRY(weights_scan_finite(part_of(p, i)->set, part_of(p, i)->name, e));
+    for (uint32_t i = 0; i < n_parts(p); i++)
+        TRY(weights_scan_finite_by(part_of(p, i)->set, part_of(p, i)->name, p->pool, e));
     return KILN_OK;
 }
 
@@ -402,13 +403,13 @@ kiln_status packing_fill_use(void *arg, size_t use, void *dst, error *e)
     return status;
 }
 
-void packing_will_need(void *arg, size_t use)
+void packing_will_need(void *arg, size_t use, page_reader *r)
 {
     const executor *x = arg;
     const program_weight *w = &x->packed[x->use[use].weight];
     packing p = packing_of(x, w->op, w->operand);
     for (uint32_t i = 0; p.leaf->kind == OP_WEIGHT && i < n_parts(&p); i++)
-        weights_will_need(part_of(&p, i)->set, part_of(&p, i)->name);
+        weights_will_need(part_of(&p, i)->set, part_of(&p, i)->name, r);
 }
 
 size_t packing_temporary(const executor *x, uint32_t op_index, uint32_t operand)

@@ -13,6 +13,6 @@ size_t packing_temporary(const executor *x, uint32_t op_index, uint32_t operand)
 /* residency_demand's pack (arg: the executor): a weight is searched for NaN and infinity the first time only. */
 kiln_status packing_fill_use(void *arg, size_t use, void *dst, error *e);
 /* residency_demand's will_need. */
-void packing_will_need(void *arg, size_t use);
+void packing_will_need(void *arg, size_t use, page_reader *);
 
 #endif

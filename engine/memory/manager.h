@@ -8,18 +8,20 @@
  *         +------- passes -----> residency_pass (pass.h: placement and run)      one per program
  *         +------- order ------> program_order (program_order.h)                 as an estimate noted it
  *         +------- prefetch ---> prefetch_batches (prefetch.h)                   what was sent before its program began
+ *         +------- read_ahead -> read_ahead (read_ahead.h)                       files that the system is asked for
  *
- * Locks. `lock` guards the table and its weights, passes, order, the numbers of prefetch, bytes, peak, host_bytes,
- * generation, traffic.evicted, running and block_user, which freeing a pass looks at. All other members belong to the
- * thread that runs a pass, which the caller of residency.h sees to (one pass at a time). The device is never called
- * with the lock held, and of the budget only what reads: taking memory may call residency_give_up, which takes the
- * lock.
+ * Locks. `lock` guards the table and its weights, passes, order, the numbers of prefetch, read_ahead's all and stop,
+ * bytes, peak, host_bytes, generation, traffic.evicted, running and block_user, which freeing a pass looks at. All
+ * other members belong to the thread that runs a pass, which the caller of residency.h sees to (one pass at a time).
+ * The device is never called with the lock held, and of the budget only what reads: taking memory may call
+ * residency_give_up, which takes the lock.
  */
 #ifndef KILN_MEMORY_MANAGER_H
 #define KILN_MEMORY_MANAGER_H
 
 #include "memory/prefetch.h"
 #include "memory/program_order.h"
+#include "memory/read_ahead.h"
 #include "memory/residency.h"
 
 #include <pthread.h>
@@ -47,6 +49,7 @@ struct residency {
     residency_pass *passes;
     program_order order;
     prefetch_batches prefetch;
+    read_ahead read_ahead; /* `begun` and the thread belong to who runs passes */
     /* of the running pass */
     uint64_t clock;
     residency_pass *running, *last;

@@ -67,6 +67,7 @@ void residency_pass_free(residency_pass *p)
     residency *r = p->r;
     pthread_mutex_lock(&r->lock);
     assert(r->running != p);
+    p->leaves = 1;
     while (p->guards) pthread_cond_wait(&r->prefetch.unguarded, &r->lock);
     for (residency_pass **at = &r->passes; *at; at = &(*at)->next)
         if (*at == p) {

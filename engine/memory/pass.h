@@ -4,8 +4,8 @@
  * placement.c chooses which weights stay on the device and which stream through the ring; pass.c carries it out, op by
  * op; prefetch.c uses both for the program after the running one.
  *
- * A pass belongs to the thread that runs it, except `next`, `guards` and what the order says, which the owner's lock
- * guards.
+ * A pass belongs to the thread that runs it, except `next`, `guards`, `due`, `asked`, `leaves` and what the order says,
+ * which the owner's lock guards.
  */
 #ifndef KILN_MEMORY_PASS_H
 #define KILN_MEMORY_PASS_H
@@ -32,7 +32,8 @@ struct residency_pass {
     uint32_t check_op[CHECKPOINTS]; /* ascending; check[i]: all ops up to check_op[i] are done */
     device_event *check[CHECKPOINTS];
     unsigned n_check, n_checked; /* wanted, and recorded so far in this run */
-    unsigned guards;             /* runs of other programs that prefetch for it: freeing it waits */
+    unsigned guards;             /* who prefetches or reads ahead for it: freeing it waits */
+    uint8_t due, asked, leaves;  /* its files are wanted, were asked for (read_ahead.h); it is being freed */
 };
 
 /* ---- placement.c ---- */

@@ -125,28 +125,6 @@ void prefetch_checkpoint(residency_pass *p, uint32_t op)
         }
 }
 
-static int is_on_device(packed_weight *x) /* now: anybody may evict it */
-{
-    pthread_mutex_lock(&x->owner->lock);
-    int yes = weight_on_device(x);
-    pthread_mutex_unlock(&x->owner->lock);
-    return yes;
-}
-
-/* The system may read q's files meanwhile, as far as it has memory for that. */
-static void ask_for_files(const residency_pass *q)
-{
-    size_t free_bytes = 0, total = 0, asked = 0;
-    if (!q->d.will_need || q->r->call->memory(q->r->device, &free_bytes, &total, NULL) != KILN_OK) return;
-    for (size_t u = 0; u < q->d.n_use; u++) {
-        uint32_t w = q->d.use[u].weight;
-        if (q->d.maker[w] != u || is_on_device(q->d.weight[w])) continue;
-        asked += q->d.bytes[w];
-        if (asked > free_bytes / 2) return;
-        q->d.will_need(q->d.arg, u);
-    }
-}
-
 void prefetch_begin(residency_pass *p)
 {
     residency *r = p->r;
@@ -159,7 +137,7 @@ void prefetch_begin(residency_pass *p)
     residency_pass *q = guard_next(r, p);
     if (!q) return;
     if (!r->call->asynchronous)
-        ask_for_files(q);
+        read_ahead_of(q);
     else if (placement_find(q, &why) == KILN_OK && placement_missing(q) &&
              choose_victims(p, q, ++r->prefetch.begun, placement_limit(r), 1))
         place_checkpoints(p);

@@ -32,6 +32,7 @@ residency *residency_new(const residency_setting *setting, error *e)
     r->budget = budget_new(setting->limit);
     pthread_mutex_init(&r->lock, NULL);
     pthread_cond_init(&r->prefetch.unguarded, NULL);
+    pthread_cond_init(&r->read_ahead.noted, NULL);
     if (!r->budget) error_set(e, KILN_ERR_NOMEM, "out of memory");
     if (!r->budget || make_streams(r, e) != KILN_OK) {
         residency_free(r);
@@ -58,6 +59,7 @@ void residency_free(residency *r)
 {
     if (!r) return;
     assert(!r->running && !r->passes);
+    read_ahead_end(r);
     for (int i = 0; i < STAGES; i++) {
         if (r->stage[i].data) r->call->host_release(r->device, r->stage[i].data);
         if (r->stage[i].copied) r->call->event_free(r->device, r->stage[i].copied);
@@ -72,6 +74,7 @@ void residency_free(residency *r)
     budget_free(r->budget);
     mem_free(r->order.entry);
     pthread_cond_destroy(&r->prefetch.unguarded);
+    pthread_cond_destroy(&r->read_ahead.noted);
     pthread_mutex_destroy(&r->lock);
     mem_free(r);
 }
@@ -292,6 +295,7 @@ kiln_status residency_note_run(residency_pass *p, error *e)
 {
     pthread_mutex_lock(&p->r->lock);
     kiln_status status = order_note(&p->r->order, p, e);
+    if (status == KILN_OK) read_ahead_noted(p->r);
     pthread_mutex_unlock(&p->r->lock);
     return status;
 }

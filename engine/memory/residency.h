@@ -25,6 +25,7 @@
 #ifndef KILN_MEMORY_RESIDENCY_H
 #define KILN_MEMORY_RESIDENCY_H
 
+#include "base/page_reader.h"
 #include "base/status.h"
 #include "memory/budget.h"
 #include "memory/device.h"
@@ -86,8 +87,9 @@ typedef struct {
     const size_t *maker;          /* [n_weight] a use of it, for `pack` */
     /* Makes the packed bytes of the weight of use[i] in host memory. */
     kiln_status (*pack)(void *arg, size_t use, void *dst, error *e);
-    /* Or NULL. On a host device: the weight of use[i] will be packed soon, so its file may be read meanwhile. */
-    void (*will_need)(void *arg, size_t use);
+    /* Or NULL. On a host device, on a thread of its own: the weight of use[i] will be packed soon, so that the system
+     * may be asked for its file's pages. */
+    void (*will_need)(void *arg, size_t use, page_reader *);
     void *arg;
 } residency_demand;
 
@@ -139,6 +141,10 @@ residency_prefetched residency_prefetch_next(residency_pass *p, int (*stop)(void
 
 /* Notes that a run of this program comes here in the order of programs, without running it (program_order.h). */
 kiln_status residency_note_run(residency_pass *p, error *e);
+
+/* From now on, on a device of the host, the system is asked for the files of weights whose programs are noted, as far
+ * as half of what memory is free goes: what is noted will run. Once; nothing happens with no_prefetch. */
+void residency_read_ahead(residency *r);
 
 /* What was noted is all that will run: on a device of the host, weights that no program wants any more are given up
  * when another program begins. One that comes all the same packs its own again. */

@@ -132,6 +132,7 @@ kiln_status memory_check_budget(machine *m, batch *b, int once, error *e)
     if (!limit && !machine_asynchronous(m) && !(once && computes(m, b))) return KILN_OK;
     size_t unknown = 0;
     budget_peak_reset(machine_budget(m));
+    if (once) residency_read_ahead(machine_residency(m));
     kiln_status status = estimate_silently(m, b, &unknown, &why);
     size_t values = budget_peak(machine_budget(m));
     if (once && status == KILN_OK && !unknown) residency_order_is_whole(machine_residency(m));

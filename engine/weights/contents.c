@@ -63,17 +63,24 @@ const char *weights_type_name(const kiln_weights *w, const char *name)
 
 enum { AROUND = 128 << 10 }; /* twice what a fault brings in at once */
 
-/* The pages of the tensor, and with `around` those that the system may have read in beside them. */
-static void advise(const weights_entry *x, size_t around, int advice)
+typedef struct {
+    page_reader *reader; /* the pages are wanted soon; NULL: they are not needed any more */
+} hint;
+
+/* The pages of the tensor, and those that are not needed any more with what the system may have read in beside them. */
+static void advise(const weights_entry *x, const hint *h)
 {
-    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), first = (uintptr_t)x->file->map.data,
-              last = first + x->file->map.size;
+    uintptr_t around = h->reader ? 0 : AROUND, page = (uintptr_t)sysconf(_SC_PAGESIZE),
+              first = (uintptr_t)x->file->map.data, last = first + x->file->map.size;
     uintptr_t begin = (uintptr_t)weights_data(x), end = begin + (uintptr_t)x->bytes;
     begin = begin - first > around ? begin - around : first;
     end = last - end > around ? end + around : last;
     begin = begin / page * page;
-    if (!x->file->memory && x->file->map.data && end > begin)
-        madvise((void *)begin, end - begin, advice); /* only ever a hint */
+    if (x->file->memory || !x->file->map.data || end <= begin) return;
+    if (h->reader)
+        page_reader_ask(h->reader, (const void *)begin, end - begin);
+    else
+        madvise((void *)begin, end - begin, MADV_DONTNEED); /* only ever a hint */
 }
 
 static kiln_status entry_unchanged(void *arg, const weights_entry *x, error *e)
@@ -126,30 +133,24 @@ const void *weights_map(const kiln_weights *w, const char *name, error *e)
     return weights_data(x);
 }
 
-typedef struct {
-    size_t around;
-    int advice;
-} hint;
-
 /* A computed tensor's files are those of what it is made of. */
 static kiln_status advise_all(void *arg, const weights_entry *x, error *e)
 {
-    const hint *h = arg;
     if (weights_is_computed(x)) return weights_each_part(x, advise_all, arg, e);
-    advise(x, h->around, h->advice);
+    advise(x, arg);
     return KILN_OK;
 }
 
-void weights_will_need(const kiln_weights *w, const char *name)
+void weights_will_need(const kiln_weights *w, const char *name, page_reader *r)
 {
     const weights_entry *x = weights_entry_of(w, name);
-    if (x) advise_all(&(hint){0, MADV_WILLNEED}, x, NULL);
+    if (x) advise_all(&(hint){r}, x, NULL);
 }
 
 void weights_release_pages(const kiln_weights *w, const char *name)
 {
     const weights_entry *x = weights_entry_of(w, name);
-    if (x) advise_all(&(hint){AROUND, MADV_DONTNEED}, x, NULL);
+    if (x) advise_all(&(hint){NULL}, x, NULL);
 }
 
 /* ---- texts ---- */

@@ -7,6 +7,7 @@
 #include "tensor/dtype.h"
 #include "weights/derived.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 enum { STRIP = 32 }; /* rows */
@@ -232,35 +233,66 @@ static kiln_status is_damaged(const weights_entry *x, size_t byte, const char *w
                      x->file->map.path, (unsigned long long)(x->begin + byte), x->name, what, at);
 }
 
-kiln_status weights_scan_bytes(const weights_entry *x, const uint8_t *stored, error *e)
+/* Elements, or whole blocks, that are looked at one slice after the other; the first that is not finite is found,
+ * whatever the number of threads. */
+typedef struct {
+    uint32_t dtype;
+    const uint8_t *stored;
+    size_t n, slice;
+    atomic_size_t bad; /* the first known so far; n: none */
+} finite_scan;
+
+static size_t first_bad_of_slice(const finite_scan *s, size_t first, size_t n)
 {
-    size_t width = dtype_block_bytes(x->dtype), n = weights_count_of(x);
-    if (dtype_is_block(x->dtype)) {
-        size_t at = block_first_nonfinite(x->dtype, stored, n);
-        return at * width == x->bytes ? KILN_OK : is_damaged(x, at * width, "the scale of block", at, e);
-    }
-    size_t at = weights_first_nonfinite_of(x->dtype, stored, n);
-    return at == n ? KILN_OK : is_damaged(x, at * width, "element", at, e);
+    size_t block = dtype_block(s->dtype), width = dtype_block_bytes(s->dtype);
+    const uint8_t *from = s->stored + first * width;
+    return dtype_is_block(s->dtype) ? block_first_nonfinite(s->dtype, from, n * block)
+                                    : weights_first_nonfinite_of(s->dtype, from, n);
 }
 
-/* Of a computed tensor what it is made of, which may be of types that are nothing alone. */
+static void scan_slice(void *arg, size_t i)
+{
+    finite_scan *s = arg;
+    size_t first = i * s->slice, n = s->n - first < s->slice ? s->n - first : s->slice, known = atomic_load(&s->bad);
+    if (first >= known) return;
+    size_t at = first_bad_of_slice(s, first, n);
+    for (at = at < n ? first + at : s->n; at < known && !atomic_compare_exchange_weak(&s->bad, &known, at);) continue;
+}
+
+kiln_status weights_scan_bytes(const weights_entry *x, const uint8_t *stored, pool *p, error *e)
+{
+    enum { SLICE_BYTES = 1 << 20 };
+    size_t width = dtype_block_bytes(x->dtype), n = weights_count_of(x) / dtype_block(x->dtype);
+    finite_scan s = {.dtype = x->dtype, .stored = stored, .n = n, .slice = SLICE_BYTES / width, .bad = n};
+    pool_for(p, (n + s.slice - 1) / s.slice, scan_slice, &s);
+    size_t at = atomic_load(&s.bad);
+    if (at == n) return KILN_OK;
+    return is_damaged(x, at * width, dtype_is_block(x->dtype) ? "the scale of block" : "element", at, e);
+}
+
+/* Of a computed tensor what it is made of, which may be of types that are nothing alone. arg: the pool. */
 static kiln_status scan_part(void *arg, const weights_entry *x, error *e)
 {
     if (weights_is_computed(x)) return weights_each_part(x, scan_part, arg, e);
     TRY(weights_file_unchanged(x->file, e));
-    return weights_scan_bytes(x, weights_data(x), e);
+    return weights_scan_bytes(x, weights_data(x), arg, e);
 }
 
-static kiln_status scan_entry(const weights_entry *x, error *e)
+static kiln_status scan_entry(const weights_entry *x, pool *p, error *e)
 {
     TRY(weights_usable(x, e));
-    return scan_part(NULL, x, e);
+    return scan_part(p, x, e);
+}
+
+kiln_status weights_scan_finite_by(const kiln_weights *w, const char *name, pool *p, error *e)
+{
+    const weights_entry *x = weights_entry_of(w, name);
+    return x ? scan_entry(x, p, e) : weights_missing(w, name, e);
 }
 
 kiln_status weights_scan_finite(const kiln_weights *w, const char *name, error *e)
 {
-    const weights_entry *x = weights_entry_of(w, name);
-    return x ? scan_entry(x, e) : weights_missing(w, name, e);
+    return weights_scan_finite_by(w, name, NULL, e);
 }
 
 /* ---- without the map ---- */
@@ -289,7 +321,7 @@ kiln_status weights_scan_stored(const kiln_weights *w, const char *name, const v
 {
     const weights_entry *x = weights_entry_of(w, name);
     if (!x) return weights_missing(w, name, e);
-    return x->patch ? KILN_OK : weights_scan_bytes(x, stored, e);
+    return x->patch ? KILN_OK : weights_scan_bytes(x, stored, NULL, e);
 }
 
 kiln_status weights_stored_as_f32(const kiln_weights *w, const char *name, const void *stored, float *dst, error *e)

@@ -333,7 +333,7 @@ static kiln_status put_read(job *j, const planned *p, double *off, double *all)
 
 static kiln_status put_raw(job *j, const planned *p)
 {
-    TRY(weights_scan_bytes(p->entry, weights_data(p->entry), j->e));
+    TRY(weights_scan_bytes(p->entry, weights_data(p->entry), NULL, j->e));
     for (size_t i = 0; i < p->bytes; i += PIECE)
         TRY(put(j, weights_data(p->entry) + i, p->bytes - i < PIECE ? p->bytes - i : PIECE));
     return KILN_OK;

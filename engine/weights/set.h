@@ -173,7 +173,7 @@ size_t weights_first_nonfinite(const float *p, size_t n);
 size_t weights_first_nonfinite_of(uint32_t dtype, const void *p, size_t n); /* of integers: none */
 /* Byte of the file, and what is wrong there: the first element (of block types: scale) that is no number. `stored` are
  * the entry's bytes. */
-kiln_status weights_scan_bytes(const weights_entry *x, const uint8_t *stored, error *e);
+kiln_status weights_scan_bytes(const weights_entry *x, const uint8_t *stored, pool *, error *e);
 static inline const uint8_t *weights_data(const weights_entry *x) { return x->file->map.data + x->begin; }
 
 #endif

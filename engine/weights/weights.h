@@ -5,6 +5,7 @@
 #ifndef KILN_WEIGHTS_WEIGHTS_H
 #define KILN_WEIGHTS_WEIGHTS_H
 
+#include "base/page_reader.h"
 #include "base/file.h"
 #include "base/status.h"
 #include "kiln/weights.h"
@@ -73,6 +74,7 @@ void weights_f32_rows_close(weights_f32_rows *rows); /* or NULL */
 /* Of a patched tensor: its base and its factors. KILN_ERR_INVALID naming file, byte and tensor at the first NaN or
  * infinity; other types have none. */
 kiln_status weights_scan_finite(const kiln_weights *w, const char *name, error *e);
+kiln_status weights_scan_finite_by(const kiln_weights *w, const char *name, pool *p, error *e); /* by its threads */
 /* The same without the map, for devices that weights are copied to: the tensor's bytes as they are stored (a transposed
  * view's too; a patched tensor's as f32, as its set shows it, its base and factors read the same way), read from the
  * file into dst (weights_stored_bytes of them) by the pool's threads (base/file.h, file_map_read). KILN_ERR_IO with
@@ -88,7 +90,7 @@ kiln_status weights_scan_stored(const kiln_weights *w, const char *name, const v
 kiln_status weights_stored_as_f32(const kiln_weights *w, const char *name, const void *stored, float *dst, error *e);
 /* Hints to the system, without a failure: the tensor's pages are wanted soon; or are not needed any more (it is packed)
  * and leave this process' memory. They stay readable: a later access reads the file again. */
-void weights_will_need(const kiln_weights *w, const char *name);
+void weights_will_need(const kiln_weights *w, const char *name, page_reader *);
 void weights_release_pages(const kiln_weights *w, const char *name);
 
 #endif

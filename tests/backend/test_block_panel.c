@@ -1,5 +1,6 @@
-/* test_block_panel.c - rows of blocks in oneDNN's layout (block_panel.h): the bytes that gemm_pack() makes of the same
- * numbers, for products and convolutions, in f32 and bf16, at the level of this machine and at lower ones.
+/* test_block_panel.c - rows of blocks, and of numbers, in oneDNN's layout (block_panel.h): the bytes that gemm_pack()
+ * makes of the same numbers, for products and convolutions, in f32 and bf16, at the level of this machine and at lower
+ * ones.
  *
  *     test_block_panel          the test
  *     test_block_panel bench    weights a second, one thread
@@ -27,10 +28,13 @@ typedef struct {
 
 /* Some that fill oneDNN's blocks, some that do not. */
 static const sizes rows[] = {
-    {KILN_Q8_0, 64, 320, 0, 0, 64},  {KILN_Q8_0, 50, 96, 0, 0, 50},   {KILN_Q4_K, 192, 1280, 0, 0, 96},
-    {KILN_Q6_K, 130, 256, 0, 0, 65}, {KILN_Q5_0, 64, 64, 3, 3, 64},   {KILN_Q8_0, 320, 320, 3, 3, 320},
-    {KILN_Q4_K, 48, 256, 3, 3, 48},  {KILN_Q8_0, 40, 8, 4, 4, 40},    {KILN_Q4_0, 16, 3, 8, 8, 16},
-    {KILN_Q8_0, 33, 32, 1, 5, 33},   {KILN_IQ4_NL, 96, 640, 3, 3, 96}};
+    {KILN_Q8_0, 64, 320, 0, 0, 64},  {KILN_Q8_0, 50, 96, 0, 0, 50},    {KILN_Q4_K, 192, 1280, 0, 0, 96},
+    {KILN_Q6_K, 130, 256, 0, 0, 65}, {KILN_Q5_0, 64, 64, 3, 3, 64},    {KILN_Q8_0, 320, 320, 3, 3, 320},
+    {KILN_Q4_K, 48, 256, 3, 3, 48},  {KILN_Q8_0, 40, 8, 4, 4, 40},     {KILN_Q4_0, 16, 3, 8, 8, 16},
+    {KILN_Q8_0, 33, 32, 1, 5, 33},   {KILN_IQ4_NL, 96, 640, 3, 3, 96}, {KILN_F16, 320, 768, 0, 0, 160},
+    {KILN_F32, 320, 770, 0, 0, 320}, {KILN_BF16, 77, 300, 0, 0, 50},   {KILN_F16, 130, 33, 0, 0, 130},
+    {KILN_F16, 320, 64, 3, 3, 320},  {KILN_F32, 40, 6, 3, 3, 20},      {KILN_BF16, 48, 130, 3, 3, 48},
+    {KILN_F16, 20, 4, 3, 3, 20},     {KILN_F32, 16, 3, 8, 8, 16}};
 enum { SIZES = sizeof rows / sizeof rows[0] };
 
 typedef struct {
@@ -63,7 +67,7 @@ static int make(setup *s, const sizes *z, uint32_t type)
                          .stride = {1, 1},
                          .dilation = {1, 1}};
     *s = (setup){.row = z->inputs * taps, .count = z->n * z->inputs * taps};
-    s->form = (row_form){.coding = WEIGHTS_BLOCKS,
+    s->form = (row_form){.coding = dtype_is_block(z->type) ? WEIGHTS_BLOCKS : 0,
                          .type = z->type,
                          .block = dtype_block(z->type),
                          .block_bytes = dtype_block_bytes(z->type)};
@@ -76,6 +80,9 @@ static int make(setup *s, const sizes *z, uint32_t type)
     s->scratch = mem_aligned(64, block_panel_scratch(&s->panel));
     for (int64_t i = 0; i < s->count; i++) s->numbers[i] = (float)((i * 7919 + i / 31) % 2003 - 1001) / 1000;
     memset(s->packed, 0xff, s->bytes);
+    if (!dtype_is_block(z->type))
+        return CHECK_EQ(dtype_convert(s->blocks, z->type, s->numbers, KILN_F32, (size_t)s->count), KILN_OK) &&
+               CHECK_EQ(dtype_convert(s->numbers, KILN_F32, s->blocks, z->type, (size_t)s->count), KILN_OK);
     return CHECK_EQ(block_write(z->type, s->numbers, s->blocks, (size_t)s->count), KILN_OK) &&
            CHECK_EQ(block_read_plain(z->type, s->blocks, s->numbers, (size_t)s->count), KILN_OK);
 }
@@ -268,11 +275,12 @@ static double seconds(void)
 
 static void bench(uint32_t type)
 {
-    static const sizes z[] = {{KILN_Q8_0, 64, 1280, 0, 0, 64},  {KILN_Q8_0, 192, 1280, 0, 0, 192},
-                              {KILN_Q8_0, 64, 14336, 0, 0, 64}, {KILN_Q8_0, 64, 320, 3, 3, 64},
-                              {KILN_Q8_0, 64, 1280, 3, 3, 64},  {KILN_Q5_0, 64, 320, 3, 3, 64},
-                              {KILN_Q4_K, 64, 1280, 0, 0, 64},  {KILN_Q4_K, 64, 1280, 3, 3, 64},
-                              {KILN_Q6_K, 64, 1280, 0, 0, 64},  {KILN_Q5_0, 64, 1280, 0, 0, 64}};
+    static const sizes z[] = {
+        {KILN_Q8_0, 64, 1280, 0, 0, 64},  {KILN_Q8_0, 192, 1280, 0, 0, 192}, {KILN_Q8_0, 64, 14336, 0, 0, 64},
+        {KILN_Q8_0, 64, 320, 3, 3, 64},   {KILN_Q8_0, 64, 1280, 3, 3, 64},   {KILN_Q5_0, 64, 320, 3, 3, 64},
+        {KILN_Q4_K, 64, 1280, 0, 0, 64},  {KILN_Q4_K, 64, 1280, 3, 3, 64},   {KILN_Q6_K, 64, 1280, 0, 0, 64},
+        {KILN_Q5_0, 64, 1280, 0, 0, 64},  {KILN_F16, 192, 1280, 0, 0, 192},  {KILN_F16, 320, 640, 3, 3, 320},
+        {KILN_F32, 192, 1280, 0, 0, 192}, {KILN_BF16, 320, 640, 3, 3, 320}};
     for (size_t i = 0; i < sizeof z / sizeof z[0]; i++) {
         setup s;
         error e = {0};

@@ -7,8 +7,10 @@
 #include "memory/packed_weight.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { WEIGHTS = 6, BYTES = 1000, ROOM = 1024 };
 
@@ -17,8 +19,10 @@ typedef struct {
     size_t bytes[WEIGHTS], maker[WEIGHTS];
     weight_use use[WEIGHTS];
     double work[WEIGHTS];
-    unsigned packed[WEIGHTS], asked[WEIGHTS];
+    unsigned packed[WEIGHTS];
+    atomic_uint asked[WEIGHTS];
     int fails; /* the weight whose packing fails; below 0: none */
+    int slow;  /* its files are read until nobody wants them */
 } net;
 
 static kiln_status pack(void *arg, size_t use, void *dst, error *e)
@@ -30,7 +34,12 @@ static kiln_status pack(void *arg, size_t use, void *dst, error *e)
     return KILN_OK;
 }
 
-static void will_need(void *arg, size_t use) { ((net *)arg)->asked[use]++; }
+static void will_need(void *arg, size_t use, page_reader *r)
+{
+    net *n = arg;
+    n->asked[use]++;
+    while (n->slow && !r->stop(r->arg)) usleep(1000);
+}
 
 static residency *open_manager(size_t limit)
 {
@@ -201,11 +210,17 @@ static void test_every_allocation_may_fail(void)
     CHECK(k > 15 && k < 200);
 }
 
-static unsigned asked_in_all(const net *n)
+static unsigned asked_in_all(net *n)
 {
     unsigned sum = 0;
-    for (int i = 0; i < WEIGHTS; i++) sum += n->asked[i];
+    for (int i = 0; i < WEIGHTS; i++) sum += atomic_load(&n->asked[i]);
     return sum;
+}
+/* The thread that asks takes its time; what it does beyond that is seen when its program goes. */
+static int asked_becomes(net *n, unsigned wanted)
+{
+    for (int i = 0; i < 5000 && asked_in_all(n) < wanted; i++) usleep(1000);
+    return CHECK_EQ(asked_in_all(n), wanted);
 }
 
 /* a a a b, estimated: b's files are asked for when a's last run begins, once for each weight that is not there. */
@@ -221,7 +236,7 @@ static void test_files_of_the_next_program_are_asked_for(void)
         CHECK(run(p, NULL) == KILN_OK && run(p, NULL) == KILN_OK);
         CHECK_EQ(asked_in_all(&two), round ? WEIGHTS : 0);
         REQUIRE(residency_begin(p, &capacity, NULL) == KILN_OK);
-        CHECK_EQ(asked_in_all(&two), WEIGHTS);                      /* the second time they are all there */
+        asked_becomes(&two, WEIGHTS);                               /* the second time they are all there */
         CHECK(residency_prefetch_next(p, NULL, NULL).name == NULL); /* there is nothing to copy on a host */
         residency_end(p, 0);
         CHECK_EQ(run(q, NULL), KILN_OK);
@@ -232,9 +247,65 @@ static void test_files_of_the_next_program_are_asked_for(void)
         if (!one.weight[i]->data || !two.weight[i]->data) gone = one.weight[i];
     CHECK(gone != NULL);
     for (int i = 0; i < 3; i++) CHECK_EQ(run(p, NULL), KILN_OK);
+    asked_becomes(&two, WEIGHTS + (packed_in_all(&one) == WEIGHTS));
+    close_net(&one, p), close_net(&two, q);
     CHECK_EQ(asked_in_all(&two), WEIGHTS + (packed_in_all(&one) == WEIGHTS));
     CHECK_EQ(asked_in_all(&one), 0); /* past the end of the order nothing is known */
+    residency_free(r);
+}
+
+/* What an estimate notes will run: each program's files are asked for as soon as it is noted, once. */
+static void test_files_of_all_programs_are_read_ahead(void)
+{
+    residency *r = open_manager(0);
+    net n[3];
+    residency_pass *p[3];
+    for (int i = 0; i < 3; i++) REQUIRE((p[i] = open_net(r, &n[i], i == 0 ? "one" : i == 1 ? "two" : "three")) != NULL);
+    CHECK_EQ(run(p[1], NULL), KILN_OK); /* its weights are there */
+    CHECK_EQ(residency_note_run(p[0], NULL), KILN_OK);
+    residency_read_ahead(r);
+    asked_becomes(&n[0], WEIGHTS);
+    CHECK_EQ(residency_note_run(p[1], NULL), KILN_OK);
+    for (int i = 0; i < 2; i++) CHECK_EQ(residency_note_run(p[2], NULL), KILN_OK);
+    asked_becomes(&n[2], WEIGHTS);
+    for (int i = 0; i < 3; i++) CHECK_EQ(run(p[i], NULL), KILN_OK);
+    for (int i = 0; i < 3; i++) close_net(&n[i], p[i]);
+    for (int i = 0; i < 3; i++) CHECK_EQ(asked_in_all(&n[i]), i == 1 ? 0 : WEIGHTS);
+    residency_free(r);
+}
+
+/* Reading that takes long ends when its program goes, or everything does. */
+static void test_reading_ahead_ends_when_nobody_wants_it(void)
+{
+    residency *r = open_manager(0);
+    net one, two;
+    residency_pass *p = open_net(r, &one, "one"), *q = open_net(r, &two, "two");
+    REQUIRE(p && q);
+    one.slow = two.slow = 1;
+    residency_read_ahead(r);
+    CHECK_EQ(residency_note_run(p, NULL), KILN_OK);
+    CHECK_EQ(residency_note_run(q, NULL), KILN_OK);
+    asked_becomes(&one, 1);
+    close_net(&one, p);
+    asked_becomes(&two, 1);
+    close_net(&two, q);
+    residency_free(r);
+    CHECK_EQ(asked_in_all(&one) + asked_in_all(&two), 2);
+}
+
+static void test_nothing_is_read_ahead_where_that_is_off(void)
+{
+    residency *r = residency_new(&(residency_setting){.device = device_host(), .no_prefetch = 1}, NULL);
+    net one, two;
+    residency_pass *p = open_net(r, &one, "one"), *q = open_net(r, &two, "two");
+    REQUIRE(p && q);
+    residency_read_ahead(r);
+    CHECK_EQ(residency_note_run(p, NULL), KILN_OK);
+    CHECK_EQ(residency_note_run(q, NULL), KILN_OK);
+    CHECK_EQ(run(p, NULL), KILN_OK);
+    usleep(20000);
     close_net(&one, p), close_net(&two, q);
+    CHECK_EQ(asked_in_all(&one) + asked_in_all(&two), 0);
     residency_free(r);
 }
 
@@ -247,13 +318,13 @@ static void test_the_order_without_one_that_went(void)
     for (int i = 0; i < 3; i++) REQUIRE((p[i] = open_net(r, &n[i], i == 0 ? "one" : i == 1 ? "two" : "three")) != NULL);
     for (int i = 0; i < 3; i++) CHECK_EQ(residency_note_run(p[i], NULL), KILN_OK);
     CHECK_EQ(run(p[0], NULL), KILN_OK);
-    CHECK_EQ(asked_in_all(&n[1]), WEIGHTS);
+    asked_becomes(&n[1], WEIGHTS);
     CHECK_EQ(run(p[1], NULL), KILN_OK);
-    CHECK_EQ(asked_in_all(&n[2]), WEIGHTS);
+    asked_becomes(&n[2], WEIGHTS);
     close_net(&n[0], p[0]);
     residency_give_up(r, SIZE_MAX);
     CHECK_EQ(run(p[1], NULL), KILN_OK); /* round the end: it comes again, and then the third */
-    CHECK_EQ(asked_in_all(&n[2]), 2 * WEIGHTS);
+    asked_becomes(&n[2], 2 * WEIGHTS);
     close_net(&n[2], p[2]);
     CHECK_EQ(run(p[1], NULL), KILN_OK);
     close_net(&n[1], p[1]);
@@ -342,6 +413,9 @@ int main(int argc, char **argv)
         CASE(test_what_no_program_wants_any_more_is_given_up),
         CASE(test_threads_come_and_go),
         CASE(test_files_of_the_next_program_are_asked_for),
+        CASE(test_files_of_all_programs_are_read_ahead),
+        CASE(test_reading_ahead_ends_when_nobody_wants_it),
+        CASE(test_nothing_is_read_ahead_where_that_is_off),
         CASE(test_the_order_without_one_that_went),
     };
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);

@@ -156,7 +156,7 @@ static void test_numbers_are_looked_at_as_in_the_map(void)
 {
     static const size_t places[] = {0, 1, 4095, 4096, LARGE - 1};
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-        error of_map = {0}, of_bytes = {0};
+        error of_map = {0}, of_bytes = {0}, by_threads = {0};
         float kept = numbers[places[i]], *got = malloc(LARGE * 4);
         numbers[places[i]] = i % 2 ? 1.f / 0.f : 0.f / 0.f;
         kiln_weights *w = opened(put_file("numbers.safetensors"));
@@ -164,11 +164,38 @@ static void test_numbers_are_looked_at_as_in_the_map(void)
         REQUIRE(w);
         CHECK_EQ(weights_read_stored(w, "large", got, threads, NULL), KILN_OK);
         CHECK_EQ(weights_scan_finite(w, "large", &of_map), KILN_ERR_INVALID);
+        CHECK_EQ(weights_scan_finite_by(w, "large", threads, &by_threads), KILN_ERR_INVALID);
         CHECK_EQ(weights_scan_stored(w, "large", got, &of_bytes), KILN_ERR_INVALID);
         CHECK_STR(of_bytes.message, of_map.message);
+        CHECK_STR(by_threads.message, of_map.message);
         weights_unref(w);
         free(got);
     }
+}
+
+/* Of several the first is named, however many threads look: the message holds its place. */
+static void test_the_first_of_several_is_named(void)
+{
+    static const size_t places[] = {LARGE - 1, LARGE / 2, LARGE / 3, 7};
+    error first[4] = {{0}};
+    float kept[4];
+    for (size_t i = 0; i < 4; i++) kept[i] = numbers[places[i]];
+    for (size_t i = 0; i < 4; i++) { /* each lies before the ones that are there already */
+        numbers[places[i]] = 1.f / 0.f;
+        kiln_weights *w = opened(put_file("several.safetensors"));
+        REQUIRE(w);
+        for (int again = 0; again < 5; again++) {
+            error e = {0};
+            char place[32];
+            snprintf(place, sizeof place, "element %zu;", places[i]);
+            CHECK_EQ(weights_scan_finite_by(w, "large", threads, &e), KILN_ERR_INVALID);
+            contains(e.message, place);
+            first[i] = e;
+        }
+        weights_unref(w);
+    }
+    for (size_t i = 0; i < 4; i++) numbers[places[i]] = kept[i];
+    CHECK(strcmp(first[0].message, first[3].message) != 0);
 }
 
 static void test_what_cannot_be_read_is_said(void)
@@ -193,8 +220,9 @@ static void test_what_cannot_be_read_is_said(void)
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
-        CASE(test_the_bytes_are_the_maps), CASE(test_each_read_may_fail), CASE(test_a_file_that_changes_is_noticed),
-        CASE(test_numbers_are_looked_at_as_in_the_map), CASE(test_what_cannot_be_read_is_said)};
+        CASE(test_the_bytes_are_the_maps),         CASE(test_each_read_may_fail),
+        CASE(test_a_file_that_changes_is_noticed), CASE(test_numbers_are_looked_at_as_in_the_map),
+        CASE(test_the_first_of_several_is_named),  CASE(test_what_cannot_be_read_is_said)};
     threads = pool_new(3);
     numbers = malloc(LARGE * 4);
     for (size_t i = 0; i < LARGE; i++) numbers[i] = (float)(i * 2654435761u % 1000003) - 5e5f;

@@ -193,13 +193,17 @@ static kiln_status tiled_gemm_run(const cpu_kernel *c, const kernel_args *a, err
     return tiles_run(a->pool, g->n_row_tiles * g->n_column_tiles, tile, &j, e);
 }
 
-/* ---- packing ---- */
+/* ---- packing ----
+ *
+ * A task is the rows of some strips of a column tile, as many as stand side by side in the layout. They are read where
+ * they lie, if the kernels read their type, else they are numbers in the slot's scratch first. */
 
 typedef struct {
     const cpu_kernel *c;
     const row_source *rows; /* or NULL: */
     const char *src;
     uint32_t dtype;
+    row_form form;       /* of src as it is read where it lies; block 0: it is not */
     char *dst, *scratch; /* pack_scratch bytes a slot */
 } packing;
 
@@ -210,32 +214,92 @@ static kiln_status read_rows(const packing *j, size_t first, size_t n, float *to
     return st == KILN_OK ? st : error_set(e, st, "weights of type %s are not supported", dtype_name(j->dtype));
 }
 
-/* The rows of the stored weights that a column tile needs, as f32: geglu's gates follow its values. */
-static kiln_status gather_rows(const packing *j, const column_tile *b, size_t width, float *to, error *e)
+/* Rows [begin, end) of what a column tile is made of, as f32: geglu's gates follow its values. */
+static kiln_status gather_rows(const packing *j, const column_tile *b, int64_t begin, int64_t end, size_t width,
+                               float *to, error *e)
 {
     int64_t half = columns_of(&j->c->op.out);
-    for (int64_t part = 0; part * b->width < b->n; part++)
-        TRY(read_rows(j, (size_t)(b->first + part * half) * width, (size_t)b->width * width,
-                      to + (size_t)(part * b->width) * width, e));
+    for (int64_t row = begin, n; row < end; row += n, to += (size_t)n * width) {
+        int64_t part = row / b->width, within = row % b->width;
+        n = min64(end - row, b->width - within);
+        TRY(read_rows(j, (size_t)(b->first + part * half + within) * width, (size_t)n * width, to, e));
+    }
     return KILN_OK;
 }
 
-static kiln_status pack_tile(void *arg, size_t index, unsigned slot, error *e)
+static size_t packed_width(const cpu_kernel *c)
+{
+    return (size_t)(shape_count(&c->op.in[1].shape) / c->op.in[1].shape.dim[0]);
+}
+
+static int64_t strips_of_task(const block_panel *p) { return p->layout.outputs ? p->layout.outputs / 16 : 1; }
+static int64_t rows_of_task(const block_panel *p) { return p->layout.outputs ? p->layout.outputs : p->n; }
+static int64_t tasks_of(const block_panel *p)
+{
+    return (block_panel_strips(p) + strips_of_task(p) - 1) / strips_of_task(p);
+}
+/* A stored type that is not the arithmetic's is made of whole column tiles. */
+static int packs_whole_tiles(const tiled_gemm *g) { return g->type != g->stored; }
+static int64_t pack_tasks(const tiled_gemm *g) { return packs_whole_tiles(g) ? 1 : tasks_of(&g->panels[0]); }
+
+/* Of a slot's scratch: a strip's, rows as numbers, a column tile in the type of the arithmetic. */
+static size_t gathered_bytes(const block_panel *p, size_t width)
+{
+    return round_up((size_t)rows_of_task(p) * width * sizeof(float), 64);
+}
+
+static kiln_status pack_strips(const packing *j, const column_tile *b, int64_t task, void *to, char *own, error *e)
+{
+    const tiled_gemm *g = j->c->plan;
+    const block_panel *p = &g->panels[b->variant];
+    size_t width = packed_width(j->c);
+    int64_t begin = task * rows_of_task(p), end = min64(begin + rows_of_task(p), p->n), strips = strips_of_task(p),
+            last = min64((task + 1) * strips, block_panel_strips(p));
+    float *numbers = (float *)(void *)(own + block_panel_scratch(p));
+    row_form as_numbers = {.type = KILN_F32, .block = 1, .block_bytes = 4, .row_bytes = width * sizeof(float)};
+    block_rows from = {.form = &j->form,
+                       .data = j->src,
+                       .first = b->first,
+                       .half = b->width,
+                       .second = columns_of(&j->c->op.out) + b->first,
+                       .inputs = p->inputs};
+    if (!j->form.block) {
+        TRY(gather_rows(j, b, begin, end, width, numbers, e));
+        from.form = &as_numbers, from.data = (const char *)numbers, from.first = -begin, from.half = b->n;
+    }
+    for (int64_t i = task * strips; i < last; i++) TRY(block_panel_strip(j->c->k, p, &from, i, to, own, e));
+    return KILN_OK;
+}
+
+static kiln_status pack_whole(const packing *j, const column_tile *b, char *dst, char *own, error *e)
+{
+    const tiled_gemm *g = j->c->plan;
+    const block_panel *p = &g->panels[b->variant];
+    char *tile = own + block_panel_scratch(p) + gathered_bytes(p, packed_width(j->c));
+    block_panel_clear(p, tile);
+    for (int64_t i = 0; i < tasks_of(p); i++) TRY(pack_strips(j, b, i, tile, own, e));
+    j->c->k->store(dst, g->stored, (const float *)(const void *)tile, gemm_weight_bytes(p->to) / size_of(g->type));
+    return KILN_OK;
+}
+
+static kiln_status pack_task(void *arg, size_t index, unsigned slot, error *e)
 {
     const packing *j = arg;
     const tiled_gemm *g = j->c->plan;
-    const column_tile *b = &g->column_tiles[index];
-    const gemm *p = g->gemms[g->row_tiles[0].variant][b->variant];
-    size_t width = (size_t)(shape_count(&j->c->op.in[1].shape) / j->c->op.in[1].shape.dim[0]);
-    size_t elements = gemm_weight_bytes(p) / size_of(g->type);
-    char *own = j->scratch + slot * j->c->base.pack_scratch[1];
-    float *rows = (float *)(void *)own;
-    void *packed = g->type != g->stored ? own + round_up((size_t)b->n * width * sizeof(float), 64) : NULL;
-    void *dst = j->dst + b->packed * size_of(g->stored);
-    TRY(gather_rows(j, b, width, rows, e));
-    TRY(gemm_pack(p, rows, packed ? packed : dst, e));
-    if (packed) j->c->k->store(dst, g->stored, packed, elements);
-    return KILN_OK;
+    const column_tile *b = &g->column_tiles[(int64_t)index / pack_tasks(g)];
+    int64_t task = (int64_t)index % pack_tasks(g);
+    char *own = j->scratch + slot * j->c->base.pack_scratch[1], *dst = j->dst + b->packed * size_of(g->stored);
+    if (packs_whole_tiles(g)) return pack_whole(j, b, dst, own, e);
+    return task < tasks_of(&g->panels[b->variant]) ? pack_strips(j, b, task, dst, own, e) : KILN_OK;
+}
+
+static kiln_status pack_filter(const packing *j, pool *p, error *e)
+{
+    const tiled_gemm *g = j->c->plan;
+    for (size_t i = 0; i < g->n_column_tiles && !packs_whole_tiles(g); i++)
+        block_panel_clear(&g->panels[g->column_tiles[i].variant],
+                          j->dst + g->column_tiles[i].packed * size_of(g->stored));
+    return tiles_run(p, g->n_column_tiles * (size_t)pack_tasks(g), pack_task, (void *)(uintptr_t)j, e);
 }
 
 /* geglu: the bias in the order of the column tiles */
@@ -245,7 +309,7 @@ static kiln_status pack_bias(const cpu_kernel *c, const void *src, uint32_t dtyp
     packing j = {.c = c, .src = src, .dtype = dtype};
     for (size_t i = 0; i < g->n_column_tiles; i++) {
         const column_tile *b = &g->column_tiles[i];
-        TRY(gather_rows(&j, b, 1, dst + b->first * b->n / b->width, e));
+        TRY(gather_rows(&j, b, 0, b->n, 1, dst + b->first * b->n / b->width, e));
     }
     return KILN_OK;
 }
@@ -262,7 +326,10 @@ static kiln_status tiled_gemm_pack_in(const kernel *k, uint32_t operand, const v
         return st == KILN_OK ? st : error_set(e, st, "constants of type %s are not supported", dtype_name(dtype));
     }
     packing j = {.c = c, .src = src, .dtype = dtype, .dst = dst, .scratch = scratch};
-    return tiles_run(p, g->n_column_tiles, pack_tile, &j, e);
+    if (dtype == KILN_F32 || dtype == KILN_BF16 || dtype == KILN_F16)
+        j.form = (row_form){
+            .type = dtype, .block = 1, .block_bytes = size_of(dtype), .row_bytes = packed_width(c) * size_of(dtype)};
+    return pack_filter(&j, p, e);
 }
 
 static kiln_status tiled_gemm_pack_rows(const kernel *k, uint32_t operand, const row_source *src, void *dst,
@@ -272,7 +339,7 @@ static kiln_status tiled_gemm_pack_rows(const kernel *k, uint32_t operand, const
     packing j = {.c = c, .rows = src, .dst = dst, .scratch = scratch};
     assert(k->pack_tiles[operand]);
     (void)operand;
-    return tiles_run(p, ((const tiled_gemm *)c->plan)->n_column_tiles, pack_tile, &j, e);
+    return pack_filter(&j, p, e);
 }
 
 static kiln_status tiled_gemm_pack(const kernel *k, uint32_t operand, const void *src, uint32_t dtype, void *dst,
@@ -351,11 +418,16 @@ static void measure_packed(cpu_kernel *c, column_tile *b, size_t width)
 {
     tiled_gemm *g = c->plan;
     size_t bytes = gemm_weight_bytes(g->gemms[0][b->variant]);
+    const gemm_shape *s = gemm_shape_of(g->gemms[0][b->variant]);
+    block_panel *p = &g->panels[b->variant];
+    block_panel_make(p, g->gemms[0][b->variant], g->type, &(row_form){.block = 1},
+                     (int64_t)width / (s->conv ? s->i : s->k));
     b->packed = g->packed_elements;
     g->packed_elements += round_up(bytes / size_of(g->type), 64);
     if (g->type != g->stored) g->b_bytes = larger(g->b_bytes, round_up(bytes, 64));
-    size_t rows = round_up((size_t)b->n * width * sizeof(float), 64);
-    c->base.pack_scratch[1] = larger(c->base.pack_scratch[1], rows + (g->type != g->stored ? round_up(bytes, 64) : 0));
+    size_t own = block_panel_scratch(p) + gathered_bytes(p, width);
+    if (packs_whole_tiles(g)) own += round_up(bytes, 64);
+    c->base.pack_scratch[1] = larger(c->base.pack_scratch[1], own);
 }
 
 static void measure_panel(tiled_gemm *g, const column_tile *b, int64_t width)
@@ -414,7 +486,8 @@ kiln_status tiled_gemm_finish(cpu_kernel *c, error *e)
         c->base.pack = tiled_gemm_pack;
         return KILN_OK;
     }
-    c->base.pack_tiles[1] = g->n_column_tiles < cpu_slots() ? g->n_column_tiles : cpu_slots();
+    size_t tasks = g->n_column_tiles * (size_t)pack_tasks(g);
+    c->base.pack_tiles[1] = tasks < cpu_slots() ? tasks : cpu_slots();
     c->base.packed_bytes[1] = g->packed_elements * size_of(g->stored);
     snprintf(c->base.pack_form[1], sizeof c->base.pack_form[1], "onednn:%s:%zu:%016llx%s", dtype_name(g->stored),
              g->n_column_tiles, (unsigned long long)layout, c->op.epilogue.geglu ? ":geglu" : "");

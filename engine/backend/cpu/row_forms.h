@@ -30,7 +30,7 @@ int rows_is_table(const operand_desc *d);
 /* out[i] += a coded row of n elements times row i of x, for i < m. */
 void row_form_dots(const cpu_kernels *k, const row_form *f, const void *data, int64_t row, float *out, const float *x,
                    size_t ldx, size_t m, size_t n);
-/* n elements of a coded row as f32 or bf16. */
+/* n elements of a row, coded or of f32, bf16 or f16, as f32 or bf16. */
 void row_form_codes(const cpu_kernels *k, const row_form *f, const void *data, int64_t row, int64_t column, void *to,
                     uint32_t as, size_t n);
 /* n elements from (row, column) on as f32; column and n are whole blocks. */
