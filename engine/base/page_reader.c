@@ -23,7 +23,8 @@ static void wait_for(const page_reader *r, uintptr_t page)
 
 void page_reader_ask(page_reader *r, const void *begin, size_t bytes)
 {
-    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), at = (uintptr_t)begin / page * page, end = (uintptr_t)begin + bytes;
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), at = (uintptr_t)begin / page * page,
+              end = (uintptr_t)begin + bytes;
     while (at < end && !r->stop(r->arg)) {
         uintptr_t last = end - at > PART ? at + PART : end, *oldest = &r->asked[r->n % PAGE_READER_ASKED];
         if (r->n >= PAGE_READER_ASKED) wait_for(r, *oldest);

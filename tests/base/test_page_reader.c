@@ -1,5 +1,5 @@
-/* test_page_reader.c - pages of a mapped file are read before anybody touches them, a few at a time, and no more of them
- * once nobody wants them.
+/* test_page_reader.c - pages of a mapped file are read before anybody touches them, a few at a time, and no more of
+ * them once nobody wants them.
  */
 #include "harness.h"
 
