@@ -1,6 +1,6 @@
-/* test_convolution_tiles.c - convolutions by AMX's tiles (convolution_tiles.h): a pixel's bits are the same alone and in a
- * batch, in a stripe of its picture and in the whole, by one thread and by several; filters of every type, and those
- * that come row by row, are packed into the same bytes.
+/* test_convolution_tiles.c - convolutions by AMX's tiles (convolution_tiles.h): a pixel's bits are the same alone and
+ * in a batch, in a stripe of its picture and in the whole, by one thread and by several; filters of every type, and
+ * those that come row by row, are packed into the same bytes.
  */
 #include "harness.h"
 #include "ops_run.h"

@@ -25,14 +25,14 @@
 
 #if defined __x86_64__
 enum {
-    FEW_PIXELS = 1024,        /* of all images: a task has all of them */
-    MOST_TAPS = 7,            /* of a row or column */
-    LEAST_WIDTH = 8,          /* of the result */
+    FEW_PIXELS = 1024, /* of all images: a task has all of them */
+    MOST_TAPS = 7,     /* of a row or column */
+    LEAST_WIDTH = 8,   /* of the result */
     LEAST_CHANNELS = 64,
-    BAND_PIXELS = 256,        /* or more, where that fits */
-    TASKS_OF_THREAD = 4,      /* or more, so that threads end alike */
-    TILES_AT_ONCE = 12,       /* of a filter, taps and channels, in products of a task that has all pixels */
-    TILES_AHEAD = 18,         /* that a filter is fetched before it is used */
+    BAND_PIXELS = 256,   /* or more, where that fits */
+    TASKS_OF_THREAD = 4, /* or more, so that threads end alike */
+    TILES_AT_ONCE = 12,  /* of a filter, taps and channels, in products of a task that has all pixels */
+    TILES_AHEAD = 18,    /* that a filter is fetched before it is used */
     SET_OUTPUTS = 2 * PANEL_OUTPUTS,
     LINE = 64
 };
@@ -41,12 +41,12 @@ static const size_t BAND_BYTES = 900 << 10, MOST_BAND_BYTES = 1900 << 10;
 
 typedef struct {
     int64_t images, H, W, C, OH, OW, O, high, wide, top, left;
-    int64_t pixels;       /* of the result, all images' */
-    int64_t depth, sets;  /* of 32 channels, of 32 outputs */
-    int64_t planes, row;  /* of 32 channels; lines of a plane's row */
-    int64_t whole, band;  /* every pixel is in a task; rows of the result in a band */
-    int64_t deep, ahead;  /* 32 channels that are multiplied at once where it is; times those, a filter is fetched */
-    size_t plane_bytes;   /* of all a task's */
+    int64_t pixels;      /* of the result, all images' */
+    int64_t depth, sets; /* of 32 channels, of 32 outputs */
+    int64_t planes, row; /* of 32 channels; lines of a plane's row */
+    int64_t whole, band; /* every pixel is in a task; rows of the result in a band */
+    int64_t deep, ahead; /* 32 channels that are multiplied at once where it is; times those, a filter is fetched */
+    size_t plane_bytes;  /* of all a task's */
     size_t sums_bytes, row_bytes, slot_bytes;
     row_form numbers;
 } tiles_plan;
@@ -372,7 +372,8 @@ static kiln_status pack_strip(void *arg, size_t strip, unsigned slot, error *e)
         if (j->rows) {
             TRY(j->rows->read(j->rows->self, first * row, PANEL_OUTPUTS * row, numbers, e));
         } else {
-            kiln_status st = dtype_convert(numbers, KILN_F32, j->src + first * row * dtype_size(j->dtype), j->dtype, PANEL_OUTPUTS * row);
+            kiln_status st = dtype_convert(numbers, KILN_F32, j->src + first * row * dtype_size(j->dtype), j->dtype,
+                                           PANEL_OUTPUTS * row);
             if (st != KILN_OK) return error_set(e, st, "weights of type %s are not supported", dtype_name(j->dtype));
         }
         from.data = (const char *)numbers, from.first = -(int64_t)first;
@@ -425,8 +426,7 @@ static size_t planes_bytes(const tiles_plan *p, int64_t lines) { return (size_t)
 static int64_t band_rows(const tiles_plan *p)
 {
     int64_t rows = p->OH;
-    while (rows > 1 &&
-           planes_bytes(p, lines_of(p, rows)) > (rows * p->OW > BAND_PIXELS ? BAND_BYTES : MOST_BAND_BYTES))
+    while (rows > 1 && planes_bytes(p, lines_of(p, rows)) > (rows * p->OW > BAND_PIXELS ? BAND_BYTES : MOST_BAND_BYTES))
         rows--;
     return ceil_of(p->OH, ceil_of(p->OH, rows));
 }
