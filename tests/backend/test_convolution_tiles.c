@@ -1,6 +1,6 @@
-/* test_convolution_tiles.c - convolutions by AMX's tiles (convolution_tiles.h): a pixel's bits are the same alone and
- * in a batch, in a stripe of its picture and in the whole, by one thread and by several; filters of every type, and
- * those that come row by row, are packed into the same bytes.
+/* test_convolution_tiles.c - convolutions and linears by AMX's tiles (convolution_tiles.h, linear_tiles.h): a pixel's
+ * bits are the same alone and in a batch, in a stripe of its picture and in the whole, by one thread and by several;
+ * filters of every type, and those that come row by row, are packed into the same bytes.
  */
 #include "harness.h"
 #include "ops_run.h"
@@ -95,6 +95,40 @@ static void test_bits_depend_on_nothing_else(void)
     pool_free(several);
 }
 
+/* A linear's rows are those of a picture of one column, by themselves and in a batch. */
+static void check_rows(int64_t rows, int64_t k, int geglu, pool *several)
+{
+    op_case all = TILED("", rows, k, 96, 96, .n_in = 3), few = TILED("", 5, k, 96, 96, .n_in = 3);
+    if (geglu)
+        all.op.epilogue.geglu = few.op.epilogue.geglu = 1, all.op.out.shape.dim[1] = few.op.out.shape.dim[1] = 48,
+        all.op.out.ld = few.op.out.ld = 48;
+    op_setup whole, part;
+    size_t width = geglu ? 48 : 96;
+    REQUIRE(setup_make(&whole, &all, KILN_BF16, 0) && setup_make(&part, &few, KILN_BF16, 0));
+    void *wanted = run(&whole, NULL), *by_threads = run(&whole, several);
+    CHECK(wanted && by_threads && memcmp(result(wanted), result(by_threads), (size_t)rows * width * 2) == 0);
+    for (int64_t first = 0; wanted && first + 5 <= rows; first += 29) {
+        memcpy(part.in[1], whole.in[1], (size_t)shape_count(&whole.op.in[1].shape) * sizeof(float));
+        memcpy(part.in[2], whole.in[2], (size_t)shape_count(&whole.op.in[2].shape) * sizeof(float));
+        memcpy(part.in[0], (const uint16_t *)whole.in[0] + first * k, (size_t)(5 * k) * 2);
+        void *got = run(&part, several);
+        CHECK_MSG(got && memcmp(result(got), result(wanted) + (size_t)first * width * 2, 5 * width * 2) == 0,
+                  "%lld rows of %lld, from %lld: other bits", (long long)rows, (long long)k, (long long)first);
+        mem_free(got);
+    }
+    mem_free(wanted), mem_free(by_threads);
+    setup_free(&whole), setup_free(&part);
+}
+
+static void test_rows_depend_on_nothing_else(void)
+{
+    if (missing()) return;
+    pool *several = pool_new(3);
+    check_rows(70, 64, 0, several), check_rows(1200, 320, 0, several), check_rows(200, 5120, 0, several);
+    check_rows(70, 1024, 1, several);
+    pool_free(several);
+}
+
 /* ---- packing ---- */
 
 typedef struct {
@@ -151,6 +185,7 @@ static void test_filters_are_packed_alike(void)
 
 int main(int argc, char **argv)
 {
-    static const test_case these[] = {CASE(test_bits_depend_on_nothing_else), CASE(test_filters_are_packed_alike)};
+    static const test_case these[] = {CASE(test_bits_depend_on_nothing_else), CASE(test_rows_depend_on_nothing_else),
+                                      CASE(test_filters_are_packed_alike)};
     return test_main(argc, argv, these, sizeof these / sizeof these[0]);
 }

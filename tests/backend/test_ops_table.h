@@ -40,6 +40,11 @@
              __VA_ARGS__},                                                                                             \
             PRODUCT                                                                                                    \
     }
+#define TILED(label, r, k, w, o, ...)                                                                                  \
+    {                                                                                                                  \
+        "linear tiles, " label,                                                                                        \
+            {.kind = OP_LINEAR, .in = {X(r, k), W(w, k), W(w), X(r, o)}, .out = X(r, o), __VA_ARGS__}, PRODUCT         \
+    }
 #define ATTEND(label, n, tq, tk, h, d, c, count, mask)                                                                 \
     {                                                                                                                  \
         "attention " label,                                                                                            \
@@ -175,6 +180,13 @@ static const op_case cases[] = {
     {"linear seventeen rows",
      {.kind = OP_LINEAR, .n_in = 3, .in = {X(17, 64), W(24, 64), W(24)}, .out = X(17, 24)},
      PRODUCT},
+    TILED("one row", 1, 96, 64, 64, .n_in = 3),
+    TILED("a row more than a pair of tiles", 33, 64, 96, 96, .n_in = 4,
+          .epilogue = {.act = KILN_ACT_SILU, .residual = 1}),
+    TILED("bands, the last one of a few rows", 1091, 32, 64, 64, .n_in = 4, .epilogue = {.residual = 1}),
+    TILED("geglu", 49, 1024, 96, 48, .n_in = 4, .epilogue = {.geglu = 1, .residual = 1}),
+    TILED("geglu of one set, a few rows", 7, 1056, 32, 16, .n_in = 3, .epilogue = {.geglu = 1}),
+    CONV("tiles, 1x1", 2, 9, 7, 64, 32, 1, 1, 9, 7, 1, 0, 0, 0, 0, .n_in = 4, .epilogue = {.residual = 1}),
     CONV("1x1 of twelve places", 1, 3, 4, 40, 33, 1, 1, 3, 4, 1, 0, 0, 0, 0, .n_in = 3),
     {"linear gelu_tanh",
      {.kind = OP_LINEAR,

@@ -26,7 +26,10 @@ static void rows(const char *blocks, const char *prefix)
     test_skip("this processor has no AVX-512 with bf16, which AMX's kernels use beside the tiles");
 }
 
-static void test_linears(void) { rows("tiles", "linear KILN_"), rows("tiles", "linear int8 "); }
+static void test_linears(void)
+{
+    rows("tiles", "linear KILN_"), rows("tiles", "linear int8 "), rows("tiles", "linear tiles");
+}
 static void test_grouped_linears(void) { rows("tiles", "grouped_linear KILN_"), rows("tiles", "grouped_linear int8 "); }
 static void test_transposed_linears(void) { rows("tiles", "linear_transposed KILN_"); }
 static void test_convolutions(void) { rows("tiles", "conv2d int8 "), rows("tiles", "conv2d tiles"); }

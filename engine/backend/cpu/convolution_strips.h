@@ -1,4 +1,5 @@
-/* convolution_strips.h - a convolution's products by AMX's tiles: 32 pixels by 32 outputs at a time. Layer: backend.
+/* convolution_strips.h - products by AMX's tiles: of 32 pixels of a convolution, or rows of a linear, by 32 outputs.
+ * Layer: backend.
  *
  * A tile of pixels is 16 lines, each a pixel's 32 channels of bf16, one behind the other; so the tile of another tap is
  * some lines further on. A tile of a filter is [16 pairs of channels][16 outputs][2]. A tile of
@@ -25,12 +26,22 @@ typedef struct {
 } strip_products;
 
 void strips_multiply(const strip_products *p);
-/* Two tiles of sums, of 32 outputs. */
-void strips_add_bias(float *sums, const float *bias);
+/* The same of 32 rows that lie `ld` bytes apart, by one tap, into [2 rows][2 outputs] tiles. */
+typedef struct {
+    const uint16_t *rows, *filter[2];
+    size_t ld, depth;
+    float *sums;
+} row_products;
 
-/* The same of up to 16 pixels as bf16, plus those of another tensor or NULL. */
+void rows_multiply(const row_products *p);
+
+/* Two tiles of sums, plus 16 numbers each. */
+void strips_add_bias(float *sums, const float *low, const float *high);
+
+/* One or two tiles of sums of up to 16 pixels as bf16, side by side, plus those of another tensor or NULL. */
 typedef struct {
     const float *sums;
+    size_t panels;
     const uint16_t *added;
     uint16_t *to;
     size_t added_ld, ld, pixels;

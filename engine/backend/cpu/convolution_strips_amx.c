@@ -70,13 +70,41 @@ void strips_multiply(const strip_products *p)
         multiply(p, p->wide);
 }
 
-void strips_add_bias(float *sums, const float *bias)
+void rows_multiply(const row_products *p)
 {
-    for (size_t t = 0; t < 2; t++, sums += TILE_SUMS) {
-        const __m512 b = _mm512_loadu_ps(bias + t * PANEL_OUTPUTS);
-        for (size_t i = 0; i < STRIP_PIXELS; i++)
-            _mm512_store_ps(sums + i * 16, _mm512_add_ps(_mm512_load_ps(sums + i * 16), b));
+    const uint16_t *f = p->filter[0], *g = p->filter[1];
+    const char *a = (const char *)p->rows, *b = a + STRIP_PIXELS * p->ld;
+    tile_zero(0);
+    tile_zero(1);
+    tile_zero(2);
+    tile_zero(3);
+    for (size_t d = 0; d < p->depth; d++, f += TILE_NUMBERS, g += TILE_NUMBERS, a += LINE, b += LINE) {
+        tile_load(4, a, p->ld);
+        tile_load(6, f, LINE);
+        tile_dpbf16ps(0, 4, 6);
+        tile_load(7, g, LINE);
+        tile_dpbf16ps(1, 4, 7);
+        tile_load(5, b, p->ld);
+        tile_dpbf16ps(2, 5, 6);
+        tile_dpbf16ps(3, 5, 7);
     }
+    tile_store(0, p->sums, LINE);
+    tile_store(1, p->sums + TILE_SUMS, LINE);
+    tile_store(2, p->sums + 2 * TILE_SUMS, LINE);
+    tile_store(3, p->sums + 3 * TILE_SUMS, LINE);
+}
+
+static void add_to_tile(float *sums, const float *bias)
+{
+    const __m512 b = _mm512_loadu_ps(bias);
+    for (size_t i = 0; i < STRIP_PIXELS; i++)
+        _mm512_store_ps(sums + i * 16, _mm512_add_ps(_mm512_load_ps(sums + i * 16), b));
+}
+
+void strips_add_bias(float *sums, const float *low, const float *high)
+{
+    add_to_tile(sums, low);
+    add_to_tile(sums + TILE_SUMS, high);
 }
 
 INLINE __m512 widened(const uint16_t *x)
@@ -85,7 +113,16 @@ INLINE __m512 widened(const uint16_t *x)
         _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)x)), 16));
 }
 
-void strips_store(const strip_result *r)
+static void store_one(const strip_result *r)
+{
+    for (size_t i = 0; i < r->pixels; i++) {
+        __m512 a = _mm512_load_ps(r->sums + i * 16);
+        if (r->added) a = _mm512_add_ps(a, widened(r->added + i * r->added_ld));
+        _mm256_storeu_si256((__m256i *)(void *)(r->to + i * r->ld), (__m256i)_mm512_cvtneps_pbh(a));
+    }
+}
+
+static void store_two(const strip_result *r)
 {
     for (size_t i = 0; i < r->pixels; i++) {
         __m512 a = _mm512_load_ps(r->sums + i * 16), b = _mm512_load_ps(r->sums + TILE_SUMS + i * 16);
@@ -95,4 +132,12 @@ void strips_store(const strip_result *r)
         }
         _mm512_storeu_si512(r->to + i * r->ld, (__m512i)_mm512_cvtne2ps_pbh(b, a));
     }
+}
+
+void strips_store(const strip_result *r)
+{
+    if (r->panels == 1)
+        store_one(r);
+    else
+        store_two(r);
 }

@@ -12,15 +12,10 @@
 #include "backend/cpu/convolution_tiles.h"
 
 #include "backend/cpu/attention_tiles.h"
-#include "backend/cpu/block_panel.h"
 #include "backend/cpu/gemm.h"
-#include "backend/cpu/convolution_strips.h"
-#include "backend/cpu/row_forms.h"
+#include "backend/cpu/tile_products.h"
 #include "base/memory_alloc.h"
-#include "tensor/dtype.h"
 
-#include <assert.h>
-#include <stdio.h>
 #include <string.h>
 
 #if defined __x86_64__
@@ -33,22 +28,21 @@ enum {
     TASKS_OF_THREAD = 4, /* or more, so that threads end alike */
     TILES_AT_ONCE = 12,  /* of a filter, taps and channels, in products of a task that has all pixels */
     TILES_AHEAD = 18,    /* that a filter is fetched before it is used */
-    SET_OUTPUTS = 2 * PANEL_OUTPUTS,
     LINE = 64
 };
 /* Of a band's planes, in the second cache. */
 static const size_t BAND_BYTES = 900 << 10, MOST_BAND_BYTES = 1900 << 10;
 
 typedef struct {
-    int64_t images, H, W, C, OH, OW, O, high, wide, top, left;
+    tile_filter filter;
+    int64_t images, H, W, C, OH, OW, top, left;
     int64_t pixels;      /* of the result, all images' */
-    int64_t depth, sets; /* of 32 channels, of 32 outputs */
+    int64_t depth;       /* of 32 channels */
     int64_t planes, row; /* of 32 channels; lines of a plane's row */
     int64_t whole, band; /* every pixel is in a task; rows of the result in a band */
     int64_t deep, ahead; /* 32 channels that are multiplied at once where it is; times those, a filter is fetched */
     size_t plane_bytes;  /* of all a task's */
     size_t sums_bytes, row_bytes, slot_bytes;
-    row_form numbers;
 } tiles_plan;
 
 typedef struct {
@@ -72,20 +66,19 @@ int convolution_tiles_fit(const op_desc *op)
 {
     const conv2d_attr *t = &op->attr.conv2d;
     const int64_t *x = op->in[0].shape.dim, *w = op->in[1].shape.dim;
-    uint32_t type = type_of(&op->in[0]);
-    int plain = t->groups == 1 && op->in[1].weight && !rows_are_coded(op, 1) && !op->in[0].weight &&
-                (!op->in[2].dtype || op->in[2].weight) && (type == KILN_BF16 || type == KILN_F32);
+    int plain = t->groups == 1;
     for (int i = 0; i < 2; i++) plain &= t->stride[i] == 1 && t->dilation[i] == 1;
     for (int i = 0; i < 4; i++) plain &= t->pad[i] >= 0 && t->pad[i] < w[2 + i % 2];
-    return plain && cpu_level_get() == CPU_AMX && cpu_gemm_type(op->precision) == KILN_BF16 && w[2] * w[3] > 1 &&
-           w[2] <= MOST_TAPS && w[3] <= MOST_TAPS && x[3] % STRIP_CHANNELS == 0 && x[3] >= LEAST_CHANNELS &&
-           w[0] % SET_OUTPUTS == 0 && op->out.shape.dim[2] >= LEAST_WIDTH;
+    return plain && tile_products_fit(op) && w[2] * w[3] > 1 && w[2] <= MOST_TAPS && w[3] <= MOST_TAPS &&
+           x[3] % STRIP_CHANNELS == 0 && x[3] >= LEAST_CHANNELS && w[0] % SET_OUTPUTS == 0 &&
+           op->out.shape.dim[2] >= LEAST_WIDTH;
 }
 
 /* ---- pixels ---- */
 
 static int64_t ceil_of(int64_t a, int64_t b) { return (a + b - 1) / b; }
-static int64_t taps_of(const tiles_plan *p) { return p->high * p->wide; }
+static int64_t taps_of(const tiles_plan *p) { return tile_filter_taps(&p->filter); }
+static int64_t sets_of(const tiles_plan *p) { return tile_filter_sets(&p->filter); }
 static int64_t tiles_of(const tiles_plan *p, int64_t rows) { return ceil_of(rows * p->OW, STRIP_PIXELS); }
 
 /* The first line of a tile of the band. */
@@ -128,72 +121,23 @@ static void fill_from(const call *j, int64_t image, int64_t y, uint16_t *lines, 
     fill_row(p, from, n, apart, lines + row * p->row * LINE_NUMBERS, plane);
 }
 
-/* ---- outputs ---- */
-
-static void store_by_rows(const call *j, const float *sums, int64_t pixels, int64_t row, int64_t first)
-{
-    const op_desc *op = &j->c->op;
-    const operand_desc *d = &op->in[op->n_in - 1];
-    const cpu_kernels *k = j->c->k;
-    for (int64_t i = 0; i < pixels; i++) {
-        float line[SET_OUTPUTS], other[SET_OUTPUTS];
-        memcpy(line, sums + i * PANEL_OUTPUTS, PANEL_OUTPUTS * sizeof *line);
-        memcpy(line + PANEL_OUTPUTS, sums + TILE_SUMS + i * PANEL_OUTPUTS, PANEL_OUTPUTS * sizeof *line);
-        if (op->epilogue.residual) {
-            k->load(other, place_of(d, j->a->in[op->n_in - 1], row + i, first), type_of(d), SET_OUTPUTS);
-            k->add(line, other, SET_OUTPUTS);
-        }
-        k->store((char *)j->a->out + (size_t)((row + i) * op->out.ld + first) * size_of(op->out.dtype), op->out.dtype,
-                 line, SET_OUTPUTS);
-    }
-}
-
-static void store(const call *j, const float *sums, int64_t pixels, int64_t row, int64_t first)
-{
-    const op_desc *op = &j->c->op;
-    const operand_desc *added = op->epilogue.residual ? &op->in[op->n_in - 1] : NULL;
-    if (op->out.dtype != KILN_BF16 || (added && type_of(added) != KILN_BF16)) {
-        store_by_rows(j, sums, pixels, row, first);
-        return;
-    }
-    strip_result r = {.sums = sums,
-                      .to = (uint16_t *)j->a->out + row * op->out.ld + first,
-                      .ld = (size_t)op->out.ld,
-                      .pixels = (size_t)pixels};
-    if (added) {
-        r.added = (const uint16_t *)(const void *)place_of(added, j->a->in[op->n_in - 1], row, first);
-        r.added_ld = (size_t)added->ld;
-    }
-    strips_store(&r);
-}
-
 /* What becomes of a tile's sums by a set of outputs. */
 static void finish_tile(const call *j, const band *b, int64_t tile, float *sums, int64_t set)
 {
-    const tiles_plan *p = j->p;
-    const op_desc *op = &j->c->op;
-    int64_t row = b->first * p->OW + tile * STRIP_PIXELS,
-            pixels = min64(STRIP_PIXELS, b->rows * p->OW - tile * STRIP_PIXELS);
-    if (op->in[2].dtype) strips_add_bias(sums, (const float *)j->a->in[2] + set * SET_OUTPUTS);
-    if (op->epilogue.act) j->c->k->act(sums, op->epilogue.act, (size_t)2 * TILE_SUMS);
-    store(j, sums, pixels, row, set * SET_OUTPUTS);
+    int64_t first = tile * STRIP_PIXELS, rows = min64(STRIP_PIXELS, b->rows * j->p->OW - first);
+    tile_set_finish(j->c, j->a, sums, rows, b->first * j->p->OW + first, set);
 }
 
 /* ---- products ---- */
 
-static size_t panel_numbers(const tiles_plan *p)
-{
-    return (size_t)(p->depth * taps_of(p)) * PANEL_OUTPUTS * LINE_NUMBERS;
-}
-
 static strip_products products_of(const call *j, const band *b, int64_t set)
 {
     const tiles_plan *p = j->p;
-    const uint16_t *filter = (const uint16_t *)j->a->in[1] + (size_t)set * 2 * panel_numbers(p);
-    return (strip_products){.filter = {filter, filter + panel_numbers(p)},
+    return (strip_products){.filter = {tile_filter_panel(&p->filter, j->a->in[1], set, 0),
+                                       tile_filter_panel(&p->filter, j->a->in[1], set, 1)},
                             .depth = (size_t)p->depth,
-                            .high = (size_t)p->high,
-                            .wide = (size_t)p->wide,
+                            .high = (size_t)p->filter.high,
+                            .wide = (size_t)p->filter.wide,
                             .plane = (size_t)(p->planes * b->plane),
                             .row = (size_t)p->row,
                             .column = (size_t)(p->planes > 1 ? b->plane : 1)};
@@ -209,7 +153,10 @@ static void take_tiles(const call *j, const band *b, int64_t tile, int64_t tiles
 /* ---- bands ---- */
 
 static int64_t bands_of(const tiles_plan *p) { return ceil_of(p->OH, p->band); }
-static int64_t lines_of(const tiles_plan *p, int64_t rows) { return (rows + p->high - 1) * p->row + STRIP_PIXELS; }
+static int64_t lines_of(const tiles_plan *p, int64_t rows)
+{
+    return (rows + p->filter.high - 1) * p->row + STRIP_PIXELS;
+}
 
 /* What a last tile reads behind its pixels. */
 static void clear_ends(const tiles_plan *p, uint16_t *lines, int64_t plane)
@@ -224,7 +171,7 @@ static band fill_band(const call *j, int64_t index, char *own)
     int64_t image = index / bands_of(p), top = index % bands_of(p) * p->band, rows = min64(p->band, p->OH - top);
     band b = {.first = image * p->OH + top, .rows = rows, .plane = lines_of(p, rows)};
     uint16_t *lines = (uint16_t *)(void *)own;
-    for (int64_t r = 0; r < rows + p->high - 1; r++)
+    for (int64_t r = 0; r < rows + p->filter.high - 1; r++)
         fill_from(j, image, top + r, lines, r, b.plane, own + p->plane_bytes + p->sums_bytes);
     clear_ends(p, lines, b.plane);
     b.lines = lines;
@@ -236,13 +183,13 @@ static kiln_status run_band(void *arg, size_t index, unsigned slot, error *e)
     const call *j = arg;
     const tiles_plan *p = j->p;
     char *own = (char *)j->a->scratch + slot * p->slot_bytes;
-    int64_t group = (int64_t)index % j->groups, each = ceil_of(p->sets, j->groups);
+    int64_t group = (int64_t)index % j->groups, each = ceil_of(sets_of(p), j->groups);
     band b = fill_band(j, (int64_t)index / j->groups, own);
     float *sums = (float *)(void *)(own + p->plane_bytes);
     int64_t tiles = tiles_of(p, b.rows);
     (void)e;
     tiles_begin();
-    for (int64_t set = group * each; set < min64(p->sets, (group + 1) * each); set++) {
+    for (int64_t set = group * each; set < min64(sets_of(p), (group + 1) * each); set++) {
         strip_products s = products_of(j, &b, set);
         s.sums = sums;
         for (int64_t t = 0; t < tiles; t += 2) {
@@ -258,14 +205,14 @@ static kiln_status run_band(void *arg, size_t index, unsigned slot, error *e)
 
 /* ---- all pixels ---- */
 
-static int64_t image_lines(const tiles_plan *p) { return (p->OH + p->high - 1) * p->row; }
+static int64_t image_lines(const tiles_plan *p) { return (p->OH + p->filter.high - 1) * p->row; }
 static int64_t whole_plane(const tiles_plan *p) { return p->images * image_lines(p) + STRIP_PIXELS; }
 
 static kiln_status fill_whole(void *arg, size_t index, unsigned slot, error *e)
 {
     const call *j = arg;
     const tiles_plan *p = j->p;
-    int64_t rows = p->OH + p->high - 1;
+    int64_t rows = p->OH + p->filter.high - 1;
     (void)e;
     fill_from(j, (int64_t)index / rows, (int64_t)index % rows, j->a->scratch, (int64_t)index, whole_plane(p),
               (char *)j->a->scratch + p->plane_bytes + slot * p->slot_bytes + p->sums_bytes);
@@ -322,100 +269,12 @@ static kiln_status run(const cpu_kernel *c, const kernel_args *a, error *e)
     call j = {.c = c, .a = a, .p = p};
     if (p->whole) {
         clear_ends(p, a->scratch, whole_plane(p));
-        TRY(tiles_run(a->pool, (size_t)(p->images * (p->OH + p->high - 1)), fill_whole, &j, e));
-        return tiles_run(a->pool, (size_t)p->sets, run_set, &j, e);
+        TRY(tiles_run(a->pool, (size_t)(p->images * (p->OH + p->filter.high - 1)), fill_whole, &j, e));
+        return tiles_run(a->pool, (size_t)sets_of(p), run_set, &j, e);
     }
     int64_t bands = p->images * bands_of(p), threads = a->pool ? (int64_t)pool_threads(a->pool) : 1;
-    j.groups = min64(p->sets, ceil_of(TASKS_OF_THREAD * threads, bands));
+    j.groups = min64(sets_of(p), ceil_of(TASKS_OF_THREAD * threads, bands));
     return tiles_run(a->pool, (size_t)(bands * j.groups), run_band, &j, e);
-}
-
-/* ---- packing: [O / 16][C / 32][taps] tiles ---- */
-
-typedef struct {
-    const cpu_kernel *c;
-    const row_source *rows; /* or NULL: */
-    const char *src;
-    uint32_t dtype;
-    char *dst, *scratch; /* pack_scratch bytes a slot */
-} packing;
-
-static block_panel words_of(const tiles_plan *p)
-{
-    int64_t taps = taps_of(p);
-    const gemm_words layout = {.outputs = PANEL_OUTPUTS,
-                               .output_stride = p->depth * taps * 256,
-                               .steps = 16,
-                               .step_stride = taps * 256,
-                               .wide = p->wide,
-                               .high = p->high,
-                               .high_stride = p->wide * 256,
-                               .wide_stride = 256};
-    block_panel b;
-    block_panel_of_words(&b, &layout, p->O, p->C, KILN_BF16, &p->numbers, taps);
-    return b;
-}
-
-static size_t filter_row(const tiles_plan *p) { return (size_t)(p->C * p->high * p->wide); }
-
-static kiln_status pack_strip(void *arg, size_t strip, unsigned slot, error *e)
-{
-    const packing *j = arg;
-    const tiles_plan *p = j->c->plan;
-    block_panel panel = words_of(p);
-    size_t row = filter_row(p), first = strip * PANEL_OUTPUTS;
-    char *own = j->scratch + slot * j->c->base.pack_scratch[1];
-    row_form form = p->numbers;
-    block_rows from = {.form = &form, .data = j->src, .half = p->O, .inputs = p->C};
-    if (j->rows || !(j->dtype == KILN_F32 || j->dtype == KILN_BF16 || j->dtype == KILN_F16)) {
-        float *numbers = (float *)(void *)(own + block_panel_scratch(&panel));
-        if (j->rows) {
-            TRY(j->rows->read(j->rows->self, first * row, PANEL_OUTPUTS * row, numbers, e));
-        } else {
-            kiln_status st = dtype_convert(numbers, KILN_F32, j->src + first * row * dtype_size(j->dtype), j->dtype,
-                                           PANEL_OUTPUTS * row);
-            if (st != KILN_OK) return error_set(e, st, "weights of type %s are not supported", dtype_name(j->dtype));
-        }
-        from.data = (const char *)numbers, from.first = -(int64_t)first;
-    } else
-        form.type = j->dtype;
-    form.block_bytes = size_of(form.type), form.row_bytes = row * form.block_bytes;
-    return block_panel_strip(j->c->k, &panel, &from, (int64_t)strip, j->dst, own, e);
-}
-
-static kiln_status pack_filter(packing *j, pool *q, error *e)
-{
-    return tiles_run(q, (size_t)((const tiles_plan *)j->c->plan)->O / PANEL_OUTPUTS, pack_strip, j, e);
-}
-
-static kiln_status pack_in(const kernel *k, uint32_t operand, const void *src, uint32_t dtype, void *dst, void *scratch,
-                           pool *q, error *e)
-{
-    const cpu_kernel *c = (const cpu_kernel *)k;
-    packing j = {.c = c, .src = src, .dtype = dtype, .dst = dst, .scratch = scratch};
-    if (operand == 1) return pack_filter(&j, q, e);
-    kiln_status st = dtype_convert(dst, KILN_F32, src, dtype, (size_t)shape_count(&c->op.in[operand].shape));
-    return st == KILN_OK ? st : error_set(e, st, "constants of type %s are not supported", dtype_name(dtype));
-}
-
-static kiln_status pack(const kernel *k, uint32_t operand, const void *src, uint32_t dtype, void *dst, pool *q,
-                        error *e)
-{
-    size_t bytes = k->pack_scratch[operand] * cpu_slots();
-    void *scratch = bytes ? mem_aligned(64, bytes) : NULL;
-    if (bytes && !scratch) return error_set(e, KILN_ERR_NOMEM, "out of memory for packing weights");
-    kiln_status st = pack_in(k, operand, src, dtype, dst, scratch, q, e);
-    mem_free(scratch);
-    return st;
-}
-
-static kiln_status pack_rows(const kernel *k, uint32_t operand, const row_source *src, void *dst, void *scratch,
-                             pool *q, error *e)
-{
-    packing j = {.c = (const cpu_kernel *)k, .rows = src, .dst = dst, .scratch = scratch};
-    assert(k->pack_tiles[operand] && scratch);
-    (void)operand;
-    return pack_filter(&j, q, e);
 }
 
 /* ---- preparing ---- */
@@ -450,27 +309,18 @@ kiln_status convolution_tiles_prepare(cpu_kernel *c, error *e)
     tiles_plan *p = mem_calloc(1, sizeof *p);
     if (!p) return error_set(e, KILN_ERR_NOMEM, "out of memory for a kernel");
     c->plan = p, c->plan_free = mem_free, c->body = run;
-    *p = (tiles_plan){.images = o[0], .H = x[1], .W = x[2], .C = x[3], .OH = o[1], .OW = o[2], .O = w[0]};
-    p->high = w[2], p->wide = w[3], p->top = op->attr.conv2d.pad[0], p->left = op->attr.conv2d.pad[1];
+    *p = (tiles_plan){.images = o[0], .H = x[1], .W = x[2], .C = x[3], .OH = o[1], .OW = o[2]};
+    p->filter = (tile_filter){.outputs = w[0], .inputs = w[1], .high = w[2], .wide = w[3]};
+    p->top = op->attr.conv2d.pad[0], p->left = op->attr.conv2d.pad[1];
     p->pixels = p->images * p->OH * p->OW;
-    p->depth = p->C / STRIP_CHANNELS, p->sets = p->O / SET_OUTPUTS;
-    p->planes = p->OW % STRIP_PIXELS ? p->wide : 1;
-    p->row = p->planes > 1 ? p->OW : p->OW + p->wide - 1;
+    p->depth = p->C / STRIP_CHANNELS;
+    p->planes = p->OW % STRIP_PIXELS ? w[3] : 1;
+    p->row = p->planes > 1 ? p->OW : p->OW + w[3] - 1;
     p->deep = taps_of(p) < TILES_AT_ONCE ? TILES_AT_ONCE / taps_of(p) : 1;
     p->ahead = ceil_of(TILES_AHEAD, p->deep * taps_of(p));
-    p->numbers = (row_form){.type = KILN_F32, .block = 1, .block_bytes = sizeof(float)};
     place_scratch(c, p);
-    block_panel panel = words_of(p);
-    size_t strips = (size_t)p->O / PANEL_OUTPUTS;
-    c->base.pack = pack, c->base.pack_in = pack_in, c->base.pack_rows = pack_rows;
-    c->base.pack_tiles[1] = strips < cpu_slots() ? strips : cpu_slots();
-    c->base.pack_scratch[1] =
-        round_up(block_panel_scratch(&panel) + PANEL_OUTPUTS * filter_row(p) * sizeof(float), LINE);
-    c->base.packed_bytes[1] = (size_t)p->O * filter_row(p) * 2;
-    snprintf(c->base.pack_form[1], sizeof c->base.pack_form[1], "tiles:bf16:%lldx%lld", (long long)p->high,
-             (long long)p->wide);
-    c->base.flops = 2u * (uint64_t)p->pixels * (uint64_t)p->O * (uint64_t)filter_row(p);
-    c->base.name = "tiles:amx_bf16";
+    tile_filter_keep(c);
+    c->base.flops = 2u * (uint64_t)p->pixels * (uint64_t)shape_count(&op->in[1].shape);
     return KILN_OK;
 }
 #else
