@@ -262,6 +262,7 @@ static void scan_slice(void *arg, size_t i)
 kiln_status weights_scan_bytes(const weights_entry *x, const uint8_t *stored, pool *p, error *e)
 {
     enum { SLICE_BYTES = 1 << 20 };
+    if (!x->dtype) return KILN_OK; /* codes that are nothing alone */
     size_t width = dtype_block_bytes(x->dtype), n = weights_count_of(x) / dtype_block(x->dtype);
     finite_scan s = {.dtype = x->dtype, .stored = stored, .n = n, .slice = SLICE_BYTES / width, .bad = n};
     pool_for(p, (n + s.slice - 1) / s.slice, scan_slice, &s);
