@@ -12,8 +12,9 @@ enum { PAGE_READER_ASKED = 16 };
 typedef struct {
     int (*stop)(void *arg); /* 1: no more is wanted. Asked between parts. */
     void *arg;
-    uintptr_t asked[PAGE_READER_ASKED]; /* the last part's ends, the oldest at n % PAGE_READER_ASKED */
-    size_t n;
+    uintptr_t
+        asked[PAGE_READER_ASKED]; /* last pages of the parts asked for last; the oldest at n % PAGE_READER_ASKED */
+    size_t n;                     /* parts so far */
 } page_reader;
 
 /* Asks for the pages of a mapping; returns when all but the last PAGE_READER_ASKED parts of half a megabyte are there,

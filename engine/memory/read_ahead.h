@@ -19,7 +19,8 @@ typedef struct {
     pthread_cond_t noted; /* a program is due, or stop is set */
 } read_ahead;
 
-/* p comes next: its files are due, unless they were asked for and all are. Never fails: at worst nothing is read. */
+/* p comes next: its files are due, again if they were before. With residency_read_ahead each is asked for once, and
+ * this changes nothing. Never fails: at worst nothing is read. */
 void read_ahead_of(residency_pass *p);
 /* The order has become longer. With the lock held. */
 void read_ahead_noted(residency *r);

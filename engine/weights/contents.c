@@ -63,22 +63,19 @@ const char *weights_type_name(const kiln_weights *w, const char *name)
 
 enum { AROUND = 128 << 10 }; /* twice what a fault brings in at once */
 
-typedef struct {
-    page_reader *reader; /* the pages are wanted soon; NULL: they are not needed any more */
-} hint;
-
-/* The pages of the tensor, and those that are not needed any more with what the system may have read in beside them. */
-static void advise(const weights_entry *x, const hint *h)
+/* reader: the tensor's pages are wanted soon. NULL: they are not needed any more, and what the system may have read in
+ * beside them. */
+static void advise(const weights_entry *x, page_reader *reader)
 {
-    uintptr_t around = h->reader ? 0 : AROUND, page = (uintptr_t)sysconf(_SC_PAGESIZE),
+    uintptr_t around = reader ? 0 : AROUND, page = (uintptr_t)sysconf(_SC_PAGESIZE),
               first = (uintptr_t)x->file->map.data, last = first + x->file->map.size;
     uintptr_t begin = (uintptr_t)weights_data(x), end = begin + (uintptr_t)x->bytes;
     begin = begin - first > around ? begin - around : first;
     end = last - end > around ? end + around : last;
     begin = begin / page * page;
     if (x->file->memory || !x->file->map.data || end <= begin) return;
-    if (h->reader)
-        page_reader_ask(h->reader, (const void *)begin, end - begin);
+    if (reader)
+        page_reader_ask(reader, (const void *)begin, end - begin);
     else
         madvise((void *)begin, end - begin, MADV_DONTNEED); /* only ever a hint */
 }
@@ -133,7 +130,7 @@ const void *weights_map(const kiln_weights *w, const char *name, error *e)
     return weights_data(x);
 }
 
-/* A computed tensor's files are those of what it is made of. */
+/* A computed tensor's files are those of what it is made of. arg: the reader. */
 static kiln_status advise_all(void *arg, const weights_entry *x, error *e)
 {
     if (weights_is_computed(x)) return weights_each_part(x, advise_all, arg, e);
@@ -144,13 +141,13 @@ static kiln_status advise_all(void *arg, const weights_entry *x, error *e)
 void weights_will_need(const kiln_weights *w, const char *name, page_reader *r)
 {
     const weights_entry *x = weights_entry_of(w, name);
-    if (x) advise_all(&(hint){r}, x, NULL);
+    if (x) advise_all(r, x, NULL);
 }
 
 void weights_release_pages(const kiln_weights *w, const char *name)
 {
     const weights_entry *x = weights_entry_of(w, name);
-    if (x) advise_all(&(hint){NULL}, x, NULL);
+    if (x) advise_all(NULL, x, NULL);
 }
 
 /* ---- texts ---- */

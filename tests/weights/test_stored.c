@@ -177,7 +177,6 @@ static void test_numbers_are_looked_at_as_in_the_map(void)
 static void test_the_first_of_several_is_named(void)
 {
     static const size_t places[] = {LARGE - 1, LARGE / 2, LARGE / 3, 7};
-    error first[4] = {{0}};
     float kept[4];
     for (size_t i = 0; i < 4; i++) kept[i] = numbers[places[i]];
     for (size_t i = 0; i < 4; i++) { /* each lies before the ones that are there already */
@@ -190,12 +189,10 @@ static void test_the_first_of_several_is_named(void)
             snprintf(place, sizeof place, "element %zu;", places[i]);
             CHECK_EQ(weights_scan_finite_by(w, "large", threads, &e), KILN_ERR_INVALID);
             contains(e.message, place);
-            first[i] = e;
         }
         weights_unref(w);
     }
     for (size_t i = 0; i < 4; i++) numbers[places[i]] = kept[i];
-    CHECK(strcmp(first[0].message, first[3].message) != 0);
 }
 
 static void test_what_cannot_be_read_is_said(void)

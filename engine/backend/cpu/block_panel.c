@@ -6,7 +6,7 @@
 #include <assert.h>
 #include <string.h>
 
-enum { ROWS = 16, AT_ONCE = 512 };
+enum { ROWS = BLOCK_PANEL_ROWS, AT_ONCE = 512 };
 
 static int64_t divisor(int64_t a, int64_t b)
 {

@@ -1,5 +1,5 @@
-/* block_panel.h - rows of a weight as they lie in files, by blocks or as codes with scales (row_forms.h), straight into
- * the layout in which oneDNN reads a weight. Layer: backend.
+/* block_panel.h - rows of a weight as they lie in files, by blocks, as codes with scales or as numbers (row_forms.h),
+ * into the layout in which oneDNN reads a weight. Layer: backend.
  *
  * A row is what one output is made of: a number for each input, in a convolution one for each tap of each input. Of a
  * panel's rows 16 are read at a time (a strip); oneDNN's layouts have blocks of 16 outputs or more, so a strip becomes
@@ -10,6 +10,8 @@
 
 #include "backend/cpu/onednn.h"
 #include "backend/cpu/row_forms.h"
+
+enum { BLOCK_PANEL_ROWS = 16 }; /* of a strip */
 
 typedef struct {
     const gemm *to;

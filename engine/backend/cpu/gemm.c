@@ -26,14 +26,19 @@ typedef struct {
 void gemm_convert_row(const cpu_kernels *k, void *dst, uint32_t to, const void *src, uint32_t from, size_t n)
 {
     float chunk[CHUNK];
+    if (to == from) {
+        memcpy(dst, src, n * size_of(to));
+        return;
+    }
     if (to == KILN_F32) {
         k->load(dst, src, from, n);
         return;
     }
     for (size_t i = 0; i < n; i += CHUNK) {
         size_t width = n - i < CHUNK ? n - i : CHUNK;
-        k->load(chunk, (const char *)src + i * size_of(from), from, width);
-        k->store((char *)dst + i * size_of(to), to, chunk, width);
+        const float *numbers = from == KILN_F32 ? (const float *)src + i : chunk;
+        if (from != KILN_F32) k->load(chunk, (const char *)src + i * size_of(from), from, width);
+        k->store((char *)dst + i * size_of(to), to, numbers, width);
     }
 }
 
@@ -232,7 +237,11 @@ static size_t packed_width(const cpu_kernel *c)
     return (size_t)(shape_count(&c->op.in[1].shape) / c->op.in[1].shape.dim[0]);
 }
 
-static int64_t strips_of_task(const block_panel *p) { return p->layout.outputs ? p->layout.outputs / 16 : 1; }
+/* Of a layout that is not known everything is one strip, and one task. */
+static int64_t strips_of_task(const block_panel *p)
+{
+    return p->layout.outputs ? p->layout.outputs / BLOCK_PANEL_ROWS : 1;
+}
 static int64_t rows_of_task(const block_panel *p) { return p->layout.outputs ? p->layout.outputs : p->n; }
 static int64_t tasks_of(const block_panel *p)
 {
@@ -242,7 +251,7 @@ static int64_t tasks_of(const block_panel *p)
 static int packs_whole_tiles(const tiled_gemm *g) { return g->type != g->stored; }
 static int64_t pack_tasks(const tiled_gemm *g) { return packs_whole_tiles(g) ? 1 : tasks_of(&g->panels[0]); }
 
-/* Of a slot's scratch: a strip's, rows as numbers, a column tile in the type of the arithmetic. */
+/* A slot's scratch is a strip's, then a task's rows as numbers, then a column tile where those are packed whole. */
 static size_t gathered_bytes(const block_panel *p, size_t width)
 {
     return round_up((size_t)rows_of_task(p) * width * sizeof(float), 64);

@@ -1,6 +1,7 @@
 /* row_forms.c - see rows.h. */
 #include "backend/cpu/row_forms.h"
 
+#include "backend/cpu/gemm.h"
 #include "tensor/block.h"
 #include "tensor/dtype.h"
 #include "weights/packed_rows.h"
@@ -118,30 +119,12 @@ static code_row code_row_of(const row_form *f, const void *data, int64_t row)
     return r;
 }
 
-/* Numbers of one type as those of another, a part at a time. */
-static void convert(const cpu_kernels *k, void *to, uint32_t as, const char *from, uint32_t type, size_t n)
-{
-    enum { AT_ONCE = 512 };
-    float part[AT_ONCE];
-    if (as == type)
-        memcpy(to, from, n * size_of(as));
-    else if (as == KILN_F32)
-        k->load(to, from, type, n);
-    else
-        for (size_t i = 0; i < n; i += AT_ONCE) {
-            size_t some = n - i < AT_ONCE ? n - i : AT_ONCE;
-            const float *numbers = (const float *)(const void *)from + i;
-            if (type != KILN_F32) k->load(part, from + i * size_of(type), type, some), numbers = part;
-            k->store((char *)to + i * size_of(as), as, numbers, some);
-        }
-}
-
 void row_form_codes(const cpu_kernels *k, const row_form *f, const void *data, int64_t row, int64_t column, void *to,
                     uint32_t as, size_t n)
 {
     if (!f->coding) {
-        convert(k, to, as, (const char *)data + (size_t)row * f->row_bytes + (size_t)column * f->block_bytes, f->type,
-                n);
+        gemm_convert_row(k, to, as, (const char *)data + (size_t)row * f->row_bytes + (size_t)column * f->block_bytes,
+                         f->type, n);
         return;
     }
     if (f->coding == WEIGHTS_BLOCKS) {
@@ -167,8 +150,5 @@ void row_form_dots(const cpu_kernels *k, const row_form *f, const void *data, in
 void row_form_read(const cpu_kernels *k, const row_form *f, const void *data, int64_t row, int64_t column, float *to,
                    size_t n)
 {
-    if (f->coding)
-        row_form_codes(k, f, data, row, column, to, KILN_F32, n);
-    else
-        k->load(to, (const char *)data + (size_t)row * f->row_bytes + (size_t)column * f->block_bytes, f->type, n);
+    row_form_codes(k, f, data, row, column, to, KILN_F32, n);
 }
