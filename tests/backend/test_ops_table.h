@@ -40,6 +40,11 @@
              __VA_ARGS__},                                                                                             \
             PRODUCT                                                                                                    \
     }
+#define TILED(label, r, k, w, o, ...)                                                                                  \
+    {                                                                                                                  \
+        "linear tiles, " label,                                                                                        \
+            {.kind = OP_LINEAR, .in = {X(r, k), W(w, k), W(w), X(r, o)}, .out = X(r, o), __VA_ARGS__}, PRODUCT         \
+    }
 #define ATTEND(label, n, tq, tk, h, d, c, count, mask)                                                                 \
     {                                                                                                                  \
         "attention " label,                                                                                            \
@@ -175,6 +180,13 @@ static const op_case cases[] = {
     {"linear seventeen rows",
      {.kind = OP_LINEAR, .n_in = 3, .in = {X(17, 64), W(24, 64), W(24)}, .out = X(17, 24)},
      PRODUCT},
+    TILED("one row", 1, 96, 64, 64, .n_in = 3),
+    TILED("a row more than a pair of tiles", 33, 64, 96, 96, .n_in = 4,
+          .epilogue = {.act = KILN_ACT_SILU, .residual = 1}),
+    TILED("bands, the last one of a few rows", 1091, 32, 64, 64, .n_in = 4, .epilogue = {.residual = 1}),
+    TILED("geglu", 49, 1024, 96, 48, .n_in = 4, .epilogue = {.geglu = 1, .residual = 1}),
+    TILED("geglu of one set, a few rows", 7, 1056, 32, 16, .n_in = 3, .epilogue = {.geglu = 1}),
+    CONV("tiles, 1x1", 2, 9, 7, 64, 32, 1, 1, 9, 7, 1, 0, 0, 0, 0, .n_in = 4, .epilogue = {.residual = 1}),
     CONV("1x1 of twelve places", 1, 3, 4, 40, 33, 1, 1, 3, 4, 1, 0, 0, 0, 0, .n_in = 3),
     {"linear gelu_tanh",
      {.kind = OP_LINEAR,
@@ -229,6 +241,15 @@ static const op_case cases[] = {
     CONV("3x3 wide, last rows of a stripe", 1, 7, 21, 32, 64, 3, 3, 6, 21, 1, 0, 1, 1, 1, .n_in = 3),
     CONV("3x3 wide, padded by two", 1, 8, 20, 16, 64, 3, 3, 9, 22, 1, 1, 2, 2, 2, .n_in = 3),
     CONV("3x3 last channels", 2, 5, 6, 16, 40, 3, 3, 5, 6, 1, 1, 1, 1, 1, .n_in = 3),
+    CONV("tiles, few pixels", 2, 16, 16, 64, 64, 3, 3, 16, 16, 1, 1, 1, 1, 1, .n_in = 3),
+    CONV("tiles, few pixels of odd images", 3, 5, 9, 64, 96, 3, 3, 5, 9, 1, 1, 1, 1, 1, .n_in = 4,
+         .epilogue = {.residual = 1, .act = KILN_ACT_SILU}),
+    CONV("tiles, bands", 2, 36, 32, 64, 32, 3, 3, 36, 32, 1, 1, 1, 1, 1, .n_in = 4, .epilogue = {.residual = 1}),
+    CONV("tiles, bands that end within a tile", 1, 30, 43, 128, 32, 1, 3, 30, 43, 1, 0, 1, 0, 1, .n_in = 3),
+    CONV("tiles, even taps, right and bottom", 1, 33, 34, 64, 64, 2, 2, 33, 34, 1, 0, 0, 1, 1, .n_in = 3),
+    CONV("tiles, a column of taps", 1, 40, 32, 96, 32, 7, 1, 38, 32, 1, 2, 0, 2, 0, .n_in = 3),
+    CONV("tiles, rows of a stripe", 1, 10, 21, 64, 64, 3, 3, 8, 21, 1, 0, 1, 0, 1, .n_in = 3),
+    CONV("tiles, wider than high, no padding", 1, 5, 72, 64, 32, 5, 5, 1, 68, 1, 0, 0, 0, 0, .n_in = 3),
     CONV("stride 2", 1, 18, 18, 16, 16, 3, 3, 9, 9, 2, 1, 1, 1, 1, .n_in = 3),
     CONV("M3 right and bottom", 1, 16, 16, 16, 24, 3, 3, 8, 8, 2, 0, 0, 1, 1, .n_in = 3),
     CONV("1x1", 2, 9, 11, 48, 33, 1, 1, 9, 11, 1, 0, 0, 0, 0, .n_in = 3),

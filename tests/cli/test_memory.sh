@@ -18,9 +18,15 @@ expect memory_the_least_works 0 "memory budget" draw --out "$work/least" --preci
 expect memory_more_works 0 "" draw --out "$work/more" --precision f32 --memory "$((${needed%M} + 4))M"
 for precision in auto bf16; do # where products are of that type their weights are packed another way
     draw --precision $precision --memory 1M --out "$work/least_$precision" >/dev/null 2>"$work/log"
-    exact=$(sed -n 's/.*give --memory \([0-9]*M\) or more.*/\1/p' "$work/log")
-    expect "memory_the_least_works_$precision" 0 "memory budget" draw --out "$work/least_$precision" --precision $precision --memory "${exact:-none}"
-    draw --out "$work/free_$precision" --precision $precision >/dev/null 2>"$work/log"
+    exact=$(sed -n 's/.*give --memory \([0-9]*\)M or more.*/\1/p' "$work/log")
+    expect "memory_the_least_works_$precision" 0 "memory budget" draw --out "$work/least_$precision" --precision $precision --memory "${exact:-none}M"
+    # a decode that goes layer by layer has other last bits (docs/memory.md): with many threads it does at the least budget
+    while grep -q "Another machine may do it whole" "$work/log" && [ "$exact" -lt 64 ]; do
+        exact=$((exact + 1))
+        rm -rf "$work/least_$precision"
+        draw --out "$work/least_$precision" --precision $precision --memory "${exact}M" >/dev/null 2>"$work/log"
+    done
+    draw --precision $precision --out "$work/free_$precision" >/dev/null 2>"$work/log"
     check "memory_same_picture_least_$precision" cmp "$work/free_$precision/kiln_00001_.png" "$work/least_$precision/kiln_00001_.png"
 done
 expect memory_from_the_environment 0 "memory budget" env KILN_MEMORY="$needed" "$kiln" run workflows/txt2img.yaml --set steps=2 --no-cache --out "$work/env" --precision f32

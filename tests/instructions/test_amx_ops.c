@@ -26,10 +26,13 @@ static void rows(const char *blocks, const char *prefix)
     test_skip("this processor has no AVX-512 with bf16, which AMX's kernels use beside the tiles");
 }
 
-static void test_linears(void) { rows("tiles", "linear KILN_"), rows("tiles", "linear int8 "); }
+static void test_linears(void)
+{
+    rows("tiles", "linear KILN_"), rows("tiles", "linear int8 "), rows("tiles", "linear tiles");
+}
 static void test_grouped_linears(void) { rows("tiles", "grouped_linear KILN_"), rows("tiles", "grouped_linear int8 "); }
 static void test_transposed_linears(void) { rows("tiles", "linear_transposed KILN_"); }
-static void test_convolutions(void) { rows("tiles", "conv2d int8 "); }
+static void test_convolutions(void) { rows("tiles", "conv2d int8 "), rows("tiles", "conv2d tiles"); }
 
 /* What a processor with AMX takes, asked in a child, since it is chosen once: tiles for many rows. */
 static int chosen(const char *level, const char *blocks, const int8_kernels *many, const int8_kernels *few,

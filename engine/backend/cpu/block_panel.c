@@ -17,14 +17,27 @@ static int64_t divisor(int64_t a, int64_t b)
     return a;
 }
 
+static void choose_step(block_panel *p, const row_form *form)
+{
+    int64_t taps = p->taps, block = (int64_t)form->block, unit = block / divisor(block, taps);
+    unit += unit % 2 * unit;
+    p->step = unit * taps < AT_ONCE ? AT_ONCE / (unit * taps) * unit : unit;
+    if (p->step > p->inputs) p->step = p->inputs;
+}
+
+void block_panel_of_words(block_panel *p, const gemm_words *layout, int64_t n, int64_t inputs, uint32_t type,
+                          const row_form *form, int64_t taps)
+{
+    assert(n % ROWS == 0 && inputs % 2 == 0);
+    *p = (block_panel){.layout = *layout, .type = type, .n = n, .inputs = inputs, .taps = taps};
+    choose_step(p, form);
+}
+
 void block_panel_make(block_panel *p, const gemm *to, uint32_t type, const row_form *form, int64_t taps)
 {
     const gemm_shape *s = gemm_shape_of(to);
     *p = (block_panel){.to = to, .type = type, .n = s->n, .inputs = s->conv ? s->i : s->k, .taps = taps};
-    int64_t block = (int64_t)form->block, unit = block / divisor(block, taps);
-    unit += unit % 2 * unit;
-    p->step = unit * taps < AT_ONCE ? AT_ONCE / (unit * taps) * unit : unit;
-    if (p->step > p->inputs) p->step = p->inputs;
+    choose_step(p, form);
     if (!gemm_words_of(to, &p->layout) || p->inputs % 2) p->layout.outputs = 0;
 }
 

@@ -14,7 +14,7 @@
 enum { BLOCK_PANEL_ROWS = 16 }; /* of a strip */
 
 typedef struct {
-    const gemm *to;
+    const gemm *to; /* NULL: of a layout that is no GEMM's */
     gemm_words layout;
     uint32_t type;           /* of the arithmetic */
     int64_t n, inputs, taps; /* rows, and what one consists of */
@@ -33,6 +33,9 @@ typedef struct {
 } block_rows;
 
 void block_panel_make(block_panel *p, const gemm *to, uint32_t type, const row_form *form, int64_t taps);
+/* The same of a layout that is no GEMM's, which the rows fill: n of them, of so many inputs, whole pairs. */
+void block_panel_of_words(block_panel *p, const gemm_words *layout, int64_t n, int64_t inputs, uint32_t type,
+                          const row_form *form, int64_t taps);
 /* Its rows will be turned ones. After block_panel_make(). */
 void block_panel_turn(block_panel *p, const row_form *form, int64_t turned);
 size_t block_panel_scratch(const block_panel *p); /* bytes of a call */

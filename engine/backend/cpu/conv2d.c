@@ -3,6 +3,7 @@
  * A row tile reads its input rows and the halo in place. Only the first and the last row tile of an image have padding,
  * so a handful of compiled convolutions serve a picture of any size.
  */
+#include "backend/cpu/convolution_tiles.h"
 #include "backend/cpu/linear.h"
 #include "backend/cpu/winograd.h"
 #include "tensor/dtype.h"
@@ -101,6 +102,7 @@ kiln_status cpu_prepare_conv2d(cpu_kernel *c, error *e)
         return error_set(e, KILN_ERR_UNSUPPORTED, "conv2d: an operand without elements");
     if (is_linear(op)) return linear_prepare_as(c, rows_of(&op->in[0]), w[1], w[0], e);
     if (winograd_fits(op)) return winograd_prepare(c, e);
+    if (convolution_tiles_fit(op)) return convolution_tiles_prepare(c, e);
     int64_t height = BAND_PIXELS / o[2];
     height = height < 4 ? 4 : height > o[1] ? o[1] : height;
     height = min64(height, o[1]);

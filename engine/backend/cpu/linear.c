@@ -5,6 +5,7 @@
 #include "backend/cpu/linear.h"
 
 #include "backend/cpu/int8_product.h"
+#include "backend/cpu/linear_tiles.h"
 #include "backend/cpu/row_forms.h"
 #include "tensor/dtype.h"
 
@@ -30,6 +31,7 @@ kiln_status linear_prepare_as(cpu_kernel *c, int64_t rows, int64_t k, int64_t co
 {
     if (!rows || !columns || !k) return error_set(e, KILN_ERR_UNSUPPORTED, "linear: an operand without elements");
     if (int8_product_fits(&c->op)) return int8_product_prepare(c, e);
+    if (linear_tiles_fit(&c->op, k, columns)) return linear_tiles_prepare(c, rows, k, columns, e);
     int64_t height = row_tile_rows(rows, k);
     size_t n = (size_t)((rows + height - 1) / height);
     TRY(tiled_gemm_new(c, columns, column_tile_width(&c->op, columns, k), n, e));
