@@ -13,11 +13,11 @@
 /* ---- kernels ---- */
 
 /* The f8 type of all of a leaf, where its bytes are what it is; or 0. */
-static uint32_t stored_f8(const executor *x, const op *leaf)
+static uint32_t stored_f8(const recording *r, const op *leaf)
 {
     uint32_t type = 0;
     for (uint32_t i = 0; i < (leaf->n_part ? leaf->n_part : 1) && leaf->kind == OP_WEIGHT; i++) {
-        const op *part = leaf->n_part ? &x->r->op[leaf->part[i] - 1] : leaf;
+        const op *part = leaf->n_part ? &r->op[leaf->part[i] - 1] : leaf;
         kiln_weight_info info = {.size = sizeof info};
         if (!weights_bytes(part->set, part->name, &info) || !dtype_is_f8(info.dtype)) return 0;
         if (type && info.dtype != type) return 0;
@@ -42,46 +42,49 @@ static int rows_of_part(const op *part, size_t columns, weights_rows *r)
 }
 
 /* How all of a leaf's parts lie as codes; .coding 0: they do not, or in several ways. */
-static stored_rows rows_of_leaf(const executor *x, const op *leaf, size_t columns)
+static stored_rows rows_of_leaf(const recording *r, const op *leaf, size_t columns)
 {
     stored_rows rows = {0};
-    weights_rows first, r;
+    weights_rows first, own;
     for (uint32_t i = 0; i < (leaf->n_part ? leaf->n_part : 1); i++) {
-        const op *part = leaf->n_part ? &x->r->op[leaf->part[i] - 1] : leaf;
+        const op *part = leaf->n_part ? &r->op[leaf->part[i] - 1] : leaf;
         kiln_weight_info info = {.size = sizeof info};
-        if (weights_bytes(part->set, part->name, &info) || !rows_of_part(part, columns, &r)) return (stored_rows){0};
-        if (!i) first = r;
-        if (!same_codes(&r, &first)) return (stored_rows){0};
-        rows = (stored_rows){.coding = r.coding,
-                             .dtype = r.dtype,
-                             .rows = rows.rows + (int64_t)r.rows,
-                             .columns = (int64_t)r.columns,
-                             .row_bytes = (int64_t)r.row_bytes,
-                             .scales = (int64_t)weights_scales_of(&r),
-                             .scale_columns = (int64_t)r.scale_columns};
+        if (weights_bytes(part->set, part->name, &info) || !rows_of_part(part, columns, &own)) return (stored_rows){0};
+        if (!i) first = own;
+        if (!same_codes(&own, &first)) return (stored_rows){0};
+        rows = (stored_rows){.coding = own.coding,
+                             .dtype = own.dtype,
+                             .rows = rows.rows + (int64_t)own.rows,
+                             .columns = (int64_t)own.columns,
+                             .row_bytes = (int64_t)own.row_bytes,
+                             .scales = (int64_t)weights_scales_of(&own),
+                             .scale_columns = (int64_t)own.scale_columns};
     }
     return rows;
 }
 
 /* columns: see rows_of_part(). */
+static operand_desc describe_as(const recording *r, const op *o, uint32_t dtype, int64_t ld, int weight, size_t columns)
+{
+    uint32_t stored = weight && dtype == KILN_F16 ? stored_f8(r, o) : 0;
+    operand_desc d = {.dtype = dtype, .shape = o->shape, .ld = ld, .weight = (uint32_t)weight, .stored = stored};
+    if (weight && dtype == KILN_F32 && o->kind == OP_WEIGHT) d.rows = rows_of_leaf(r, o, columns);
+    return d;
+}
+
 static operand_desc describe(const executor *x, uint32_t id, size_t columns)
 {
     assert(id <= x->r->n);
     if (!id) return (operand_desc){0};
-    const op *o = &x->r->op[id - 1];
     const placement *p = &x->plan.place[id];
-    int weight = p->kind == PLACE_WEIGHT;
-    uint32_t stored = weight && p->dtype == KILN_F16 ? stored_f8(x, o) : 0;
-    operand_desc d = {.dtype = p->dtype, .shape = o->shape, .ld = p->ld, .weight = weight, .stored = stored};
-    if (weight && p->dtype == KILN_F32 && o->kind == OP_WEIGHT) d.rows = rows_of_leaf(x, o, columns);
-    return d;
+    return describe_as(x->r, &x->r->op[id - 1], p->dtype, p->ld, p->kind == PLACE_WEIGHT, columns);
 }
 
 /* Of a convolution's filter all but the first dimension; 0: it is none. */
-static size_t filter_columns(const executor *x, const op *o)
+static size_t filter_columns(const recording *r, const op *o)
 {
     if ((o->kind != OP_CONV && o->kind != OP_CONV2D) || !o->in[1]) return 0;
-    const shape *s = &x->r->op[o->in[1] - 1].shape;
+    const shape *s = &r->op[o->in[1] - 1].shape;
     return s->dim[0] ? (size_t)(shape_count(s) / s->dim[0]) : 0;
 }
 
@@ -97,11 +100,29 @@ static void describe_op(const executor *x, uint32_t i, op_desc *d)
                    .precision = o->precision,
                    .saturate = o->saturate,
                    .bounded = (uint32_t)x->bounded};
-    for (uint32_t k = 0; k < o->n_in; k++) d->in[k] = describe(x, o->in[k], k == 1 ? filter_columns(x, o) : 0);
+    for (uint32_t k = 0; k < o->n_in; k++) d->in[k] = describe(x, o->in[k], k == 1 ? filter_columns(x->r, o) : 0);
     for (uint32_t k = 0; k < OP_MAX_MORE; k++) {
         d->more[k] = describe(x, x->step[i].more[k], 0);
         if (x->step[i].more[k]) d->n_more = k + 1;
     }
+}
+
+/* Before there is a plan: dense. */
+static operand_desc describe_recorded(const recording *r, const op *o, size_t columns)
+{
+    int weight = o->kind == OP_WEIGHT || o->kind == OP_CONSTANT;
+    return describe_as(r, o, o->dtype, o->shape.dim[o->shape.rank - 1], weight, columns);
+}
+
+int executor_takes_doubled(const void *self, const recording *r, const op *conv2d)
+{
+    const backend *b = self;
+    op_desc d = {.kind = conv2d->kind, .attr = conv2d->attr, .n_in = conv2d->n_in, .precision = conv2d->precision};
+    d.out = describe_recorded(r, conv2d, 0);
+    for (uint32_t k = 0; k < conv2d->n_in; k++)
+        if (conv2d->in[k])
+            d.in[k] = describe_recorded(r, &r->op[conv2d->in[k] - 1], k == 1 ? filter_columns(r, conv2d) : 0);
+    return b->takes_doubled && b->takes_doubled(&d);
 }
 
 /* The results that stand behind an op are its own. */

@@ -122,6 +122,15 @@ static void keep_operands(const maker *m, uint32_t i)
     }
 }
 
+/* What a convolution over rows reads is kept here, where that is too deep: an upsampling is not, what it enlarges is.
+ * That is smaller; and a backend may have one kernel for both (graph/fuse.h, fuse_doubled()), which stripes then take
+ * as the whole picture does. */
+static uint32_t place_to_keep(const maker *m, uint32_t i)
+{
+    for (; m->t->op[i].kind == VAE_UPSAMPLE && !vae_is_taken(m->s, i); i = m->t->op[i].in[0]) m->depth[i] = 0;
+    return i;
+}
+
 /* How deep an op lies, and where it would be too deep what it takes is kept. */
 static void find_depths(const maker *m)
 {
@@ -133,7 +142,7 @@ static void find_depths(const maker *m)
             uint32_t from = o->in[k];
             if (m->s->extent[from] != VAE_ROWS || vae_is_taken(m->s, from)) continue;
             if (over_rows && m->depth[from] >= DEPTH_MAX)
-                m->s->kept[from] = 1;
+                m->s->kept[place_to_keep(m, from)] = 1;
             else if (m->depth[from] > deepest)
                 deepest = m->depth[from];
         }

@@ -3,8 +3,8 @@
  * filters of every type, and those that come row by row, are packed into the same bytes.
  */
 #include "harness.h"
+#include "ops_rows_doubled.h"
 #include "ops_run.h"
-#include "test_ops_table.h"
 
 #include "backend/cpu/cpu.h"
 #include "base/memory_alloc.h"
@@ -93,6 +93,65 @@ static void test_bits_depend_on_nothing_else(void)
     pool *several = pool_new(3);
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) check(&shapes[i], several);
     pool_free(several);
+}
+
+/* Rows of the result of a doubled picture, from an even one and from an odd one, as a stripe makes them and as the
+ * whole does; `seen` rows of it, of which the result has two less. */
+static void check_doubled_rows(const op_setup *all, const char *whole, int64_t from, int64_t seen, pool *several)
+{
+    const int64_t *x = all->op.in[0].shape.dim, *o = all->op.out.shape.dim;
+    op_case c = {.op = all->op};
+    op_setup s;
+    c.op.attr.conv2d.doubled.first = from - 1, c.op.attr.conv2d.doubled.rows = seen;
+    c.op.attr.conv2d.pad[0] = c.op.attr.conv2d.pad[2] = 0;
+    c.op.out.shape.dim[1] = seen - 2;
+    REQUIRE(setup_make(&s, &c, KILN_BF16, 0));
+    for (int k = 1; k < 3; k++) memcpy(s.in[k], all->in[k], (size_t)shape_count(&s.op.in[k].shape) * sizeof(float));
+    memcpy(s.in[0], all->in[0], (size_t)(x[1] * x[2] * x[3]) * 2);
+    void *got = run(&s, several);
+    size_t row = (size_t)(o[2] * o[3]) * 2;
+    CHECK_MSG(got && memcmp(result(got), whole + (size_t)from * row, (size_t)(seen - 2) * row) == 0,
+              "rows %lld to %lld: other bits", (long long)from, (long long)(from + seen - 2));
+    mem_free(got);
+    setup_free(&s);
+}
+
+static void test_doubled_pictures(void)
+{
+    static const int64_t width[] = {21, 32, 8};
+    if (missing()) return;
+    pool *several = pool_new(3);
+    for (size_t i = 0; i < 3; i++) {
+        op_case c = DOUBLED("", 1, 40, width[i], 64, 64, 0, 80, 1, 1, .n_in = 3);
+        op_setup s;
+        REQUIRE(setup_make(&s, &c, KILN_BF16, 0));
+        void *whole = run(&s, NULL), *by_threads = run(&s, several);
+        REQUIRE(whole && by_threads);
+        CHECK(memcmp(whole, by_threads, setup_bytes(&s)) == 0);
+        check_doubled_rows(&s, result(whole), 2, 10, several), check_doubled_rows(&s, result(whole), 7, 13, several);
+        check_doubled_rows(&s, result(whole), 40, 3, several), check_doubled_rows(&s, result(whole), 1, 70, several);
+        mem_free(whole), mem_free(by_threads);
+        setup_free(&s);
+    }
+    pool_free(several);
+}
+
+/* Padding beside rows that were left out would be none of theirs. */
+static void test_doubled_pictures_refused(void)
+{
+    if (missing()) return;
+    static const op_case wrong[] = {
+        DOUBLED("", 1, 8, 16, 64, 32, 2, 14, 1, 1, .n_in = 3), DOUBLED("", 1, 8, 16, 64, 32, 0, 14, 1, 1, .n_in = 3),
+        DOUBLED("", 1, 8, 16, 48, 32, 0, 16, 1, 1, .n_in = 3), DOUBLED("", 1, 8, 4, 64, 32, 0, 16, 1, 1, .n_in = 3)};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        op_setup s;
+        kernel *k = NULL;
+        error e = {0};
+        REQUIRE(setup_make(&s, &wrong[i], KILN_BF16, 0));
+        CHECK(!backend_cpu.takes_doubled(&s.op));
+        CHECK_EQ(backend_cpu.prepare(&s.op, &k, &e), KILN_ERR_UNSUPPORTED);
+        setup_free(&s);
+    }
 }
 
 /* Bands of a picture are low where it is large, so that a budget which holds the picture holds its convolution. */
@@ -201,7 +260,11 @@ static void test_filters_are_packed_alike(void)
 
 int main(int argc, char **argv)
 {
-    static const test_case these[] = {CASE(test_bits_depend_on_nothing_else), CASE(test_rows_depend_on_nothing_else),
-                                      CASE(test_scratch_is_part_of_a_picture), CASE(test_filters_are_packed_alike)};
+    static const test_case these[] = {CASE(test_bits_depend_on_nothing_else),
+                                      CASE(test_rows_depend_on_nothing_else),
+                                      CASE(test_doubled_pictures),
+                                      CASE(test_doubled_pictures_refused),
+                                      CASE(test_scratch_is_part_of_a_picture),
+                                      CASE(test_filters_are_packed_alike)};
     return test_main(argc, argv, these, sizeof these / sizeof these[0]);
 }

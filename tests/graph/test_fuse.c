@@ -234,6 +234,97 @@ static void test_operands_stand_before_their_readers_in_random_programs(void)
     }
 }
 
+/* ---- doubled pictures ---- */
+
+static kiln_t upsampled(bench *b, kiln_t x, int64_t h, int64_t w)
+{
+    return record_op(&b->r, OP_UPSAMPLE, &(op_attr){.upsample = {.h = h, .w = w}}, &x, 1);
+}
+
+static int takes_all(const void *self, const recording *r, const op *conv2d)
+{
+    (void)self;
+    return r && conv2d->attr.conv2d.doubled.rows > 0;
+}
+static int takes_none(const void *self, const recording *r, const op *conv2d)
+{
+    (void)self, (void)r, (void)conv2d;
+    return 0;
+}
+
+/* A conv2d of `y`, as fuse_doubled() and fuse() leave it. */
+static const op *conv_of(bench *b, kiln_t y, fuse_takes takes)
+{
+    kiln_t out = put_conv(&b->c, y, 8, 3, 1);
+    fuse_doubled(&b->r, takes, NULL);
+    return fused(b, out, OP_CONV2D);
+}
+
+static void test_a_convolution_reads_what_was_doubled(void)
+{
+    bench b;
+    start(&b);
+    const op *o = conv_of(&b, upsampled(&b, b.x, 8, 8), takes_all);
+    CHECK_EQ(count(&b, OP_UPSAMPLE), 0);
+    CHECK_EQ(b.r.op[o->in[0] - 1].kind, OP_INPUT);
+    CHECK_EQ(o->attr.conv2d.doubled.first, 0), CHECK_EQ(o->attr.conv2d.doubled.rows, 8);
+    recording_free(&b.r);
+}
+
+static void test_a_convolution_reads_some_rows_of_it(void)
+{
+    bench b;
+    start(&b);
+    kiln_t rows = put_slice(&b.c, put_slice(&b.c, upsampled(&b, b.x, 8, 8), 1, 1, 6), 1, 2, 3);
+    const op *o = conv_of(&b, rows, takes_all);
+    CHECK_EQ(count(&b, OP_UPSAMPLE) + count(&b, OP_SLICE), 0);
+    CHECK_EQ(o->attr.conv2d.doubled.first, 3), CHECK_EQ(o->attr.conv2d.doubled.rows, 3);
+    recording_free(&b.r);
+}
+
+static void test_others_still_get_the_doubled_picture(void)
+{
+    bench b;
+    start(&b);
+    kiln_t large = upsampled(&b, b.x, 8, 8);
+    record_output(&b.r, "large", large);
+    const op *o = conv_of(&b, large, takes_all);
+    CHECK_EQ(count(&b, OP_UPSAMPLE), 1);
+    CHECK_EQ(b.r.op[o->in[0] - 1].kind, OP_INPUT);
+    recording_free(&b.r);
+}
+
+static void test_what_is_not_doubled_stays(void)
+{
+    static const int64_t sizes[][2] = {{12, 12}, {8, 4}, {4, 8}, {7, 8}};
+    for (size_t i = 0; i <= sizeof sizes / sizeof sizes[0]; i++) {
+        bench b;
+        start(&b);
+        kiln_t y = i < 4 ? upsampled(&b, b.x, sizes[i][0], sizes[i][1])
+                         : put_slice(&b.c, upsampled(&b, b.x, 8, 8), 2, 0, 4); /* columns */
+        const op *o = conv_of(&b, y, takes_all);
+        CHECK_EQ(count(&b, OP_UPSAMPLE), 1);
+        CHECK_EQ(o->attr.conv2d.doubled.rows, 0);
+        recording_free(&b.r);
+    }
+    bench b;
+    start(&b);
+    const op *o = conv_of(&b, upsampled(&b, b.x, 8, 8), takes_none);
+    CHECK_EQ(count(&b, OP_UPSAMPLE), 1);
+    CHECK_EQ(o->attr.conv2d.doubled.rows, 0);
+    recording_free(&b.r);
+}
+
+static void test_a_doubled_state_stays(void)
+{
+    bench b;
+    start(&b);
+    kiln_t state = record_state(&b.r, "s", KILN_F32, 4, DIMS(2, 4, 4, 16));
+    conv_of(&b, upsampled(&b, state, 8, 8), takes_all);
+    CHECK_EQ(count(&b, OP_UPSAMPLE), 1);
+    recording_free(&b.r);
+}
+
 static void test_every_allocation_may_fail(void)
 {
     int64_t k = 0;
@@ -269,6 +360,11 @@ int main(int argc, char **argv)
         CASE(test_a_bias_on_one_of_them_leaves_it_out),
         CASE(test_q_that_others_read_stays_alone),
         CASE(test_what_nothing_reads_goes),
+        CASE(test_a_convolution_reads_what_was_doubled),
+        CASE(test_a_convolution_reads_some_rows_of_it),
+        CASE(test_others_still_get_the_doubled_picture),
+        CASE(test_what_is_not_doubled_stays),
+        CASE(test_a_doubled_state_stays),
         CASE(test_operands_stand_before_their_readers_in_random_programs),
         CASE(test_every_allocation_may_fail),
     };

@@ -32,7 +32,10 @@ static void test_linears(void)
 }
 static void test_grouped_linears(void) { rows("tiles", "grouped_linear KILN_"), rows("tiles", "grouped_linear int8 "); }
 static void test_transposed_linears(void) { rows("tiles", "linear_transposed KILN_"); }
-static void test_convolutions(void) { rows("tiles", "conv2d int8 "), rows("tiles", "conv2d tiles"); }
+static void test_convolutions(void)
+{
+    rows("tiles", "conv2d int8 "), rows("tiles", "conv2d tiles"), rows("tiles", "conv2d doubled");
+}
 
 /* What a processor with AMX takes, asked in a child, since it is chosen once: tiles for many rows. */
 static int chosen(const char *level, const char *blocks, const int8_kernels *many, const int8_kernels *few,

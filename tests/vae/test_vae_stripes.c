@@ -321,7 +321,8 @@ static kiln_t squares(const recorder *r, kiln_t x)
     x = o->act(r->p, o->add(r->p, x, square(r, y, 64, same)), KILN_ACT_TANH);
     x = o->act(r->p, square(r, x, 96, (kiln_conv2d){.pad = {2, 1, 0, 1}}), KILN_ACT_TANH);
     x = o->upsample_nearest(r->p, x, 2 * dim_of(r, x, 1), 2 * dim_of(r, x, 2));
-    x = o->act(r->p, square(r, x, 40, (kiln_conv2d){.pad = {0, 1, 2, 1}}), KILN_ACT_TANH);
+    x = o->act(r->p, square(r, x, 64, (kiln_conv2d){.pad = {0, 1, 2, 1}}), KILN_ACT_TANH);
+    x = o->act(r->p, square(r, x, 40, same), KILN_ACT_TANH);
     x = o->affine(r->p, x, 0.1f, 0);
     return square(r, o->concat(r->p, (const kiln_t[]){x, x}, 2, 3), 4, same);
 }

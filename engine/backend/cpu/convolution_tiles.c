@@ -5,6 +5,10 @@
  * further. Elsewhere there is a plane for each tap of a row, with as many pixels a row as the result has, so that 16
  * pixels of it stand one behind the other wherever rows end.
  *
+ * A doubled picture (conv2d_attr.doubled) is never made. A result's 3x3 window over it sees 2x2 numbers, and which
+ * depends on whether its row and column are even: so each pixel of the picture that was doubled has four results, of
+ * 2x2 taps each, whose filters tile_products.h packs. That is 4/9 of the products.
+ *
  * A task is 32 outputs of all pixels where these are few: a filter is then read once, channels after channels, from
  * memory. Elsewhere it is a band of rows, of one image, by some sets of 32 outputs; its planes are the slot's. Sums run
  * over channels by 32, and over taps, always in that order: no bit depends on what a task is.
@@ -36,12 +40,15 @@ static const size_t BAND_BYTES = 900 << 10, MOST_BAND_BYTES = 1900 << 10;
 typedef struct {
     tile_filter filter;
     int64_t images, H, W, C, OH, OW, top, left;
-    int64_t pixels;      /* of the result, all images' */
-    int64_t depth;       /* of 32 channels */
-    int64_t planes, row; /* of 32 channels; lines of a plane's row */
-    int64_t whole, band; /* every pixel is in a task; rows of the result in a band */
-    int64_t deep, ahead; /* 32 channels that are multiplied at once where it is; times those, a filter is fetched */
-    size_t plane_bytes;  /* of all a task's */
+    int64_t high, wide;    /* of the window that a pixel's products see */
+    int64_t rows, columns; /* of pixels; of the result, but for a doubled picture */
+    int64_t pixels;        /* of all images */
+    int64_t odd;           /* of a doubled picture: rows of its first pixels that are none of the result */
+    int64_t depth;         /* of 32 channels */
+    int64_t planes, row;   /* of 32 channels; lines of a plane's row */
+    int64_t whole, band;   /* every pixel is in a task; rows of pixels in a band */
+    int64_t deep, ahead;   /* 32 channels that are multiplied at once where it is; times those, a filter is fetched */
+    size_t plane_bytes;    /* of all a task's */
     size_t sums_bytes, row_bytes, slot_bytes;
 } tiles_plan;
 
@@ -52,12 +59,12 @@ typedef struct {
     int64_t groups; /* of sets of outputs: tasks of a band */
 } call;
 
-/* Some rows of the result of one image: where their pixels are. */
+/* Some rows of an image's pixels, and where they are. */
 typedef struct {
     const uint16_t *lines;
-    int64_t first, rows; /* of the result, of all images' */
-    int64_t plane;       /* lines of one plane */
-    int64_t above;       /* lines before it in a plane */
+    int64_t image, first, rows;
+    int64_t plane; /* lines of one plane */
+    int64_t above; /* lines before it in a plane */
 } band;
 
 /* A stripe of a picture's rows goes this way where the picture does, and has its bytes (nodes/vae/vae_stages.c). So
@@ -71,7 +78,17 @@ int convolution_tiles_fit(const op_desc *op)
     for (int i = 0; i < 4; i++) plain &= t->pad[i] >= 0 && t->pad[i] < w[2 + i % 2];
     return plain && tile_products_fit(op) && w[2] * w[3] > 1 && w[2] <= MOST_TAPS && w[3] <= MOST_TAPS &&
            x[3] % STRIP_CHANNELS == 0 && x[3] >= LEAST_CHANNELS && w[0] % SET_OUTPUTS == 0 &&
-           op->out.shape.dim[2] >= LEAST_WIDTH;
+           (t->doubled.rows ? x[2] : op->out.shape.dim[2]) >= LEAST_WIDTH;
+}
+
+/* Padding is beside the picture, not beside rows that were left out. */
+int convolution_tiles_take_doubled(const op_desc *op)
+{
+    const conv2d_attr *t = &op->attr.conv2d;
+    const int64_t *x = op->in[0].shape.dim, *w = op->in[1].shape.dim;
+    int edges =
+        (t->pad[0] == 0 || t->doubled.first == 0) && (t->pad[2] == 0 || t->doubled.first + t->doubled.rows == 2 * x[1]);
+    return edges && w[2] == 3 && w[3] == 3 && t->pad[1] == 1 && t->pad[3] == 1 && convolution_tiles_fit(op);
 }
 
 /* ---- pixels ---- */
@@ -79,13 +96,13 @@ int convolution_tiles_fit(const op_desc *op)
 static int64_t ceil_of(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static int64_t taps_of(const tiles_plan *p) { return tile_filter_taps(&p->filter); }
 static int64_t sets_of(const tiles_plan *p) { return tile_filter_sets(&p->filter); }
-static int64_t tiles_of(const tiles_plan *p, int64_t rows) { return ceil_of(rows * p->OW, STRIP_PIXELS); }
+static int64_t tiles_of(const tiles_plan *p, int64_t rows) { return ceil_of(rows * p->columns, STRIP_PIXELS); }
 
 /* The first line of a tile of the band. */
 static const uint16_t *tile_at(const tiles_plan *p, const band *b, int64_t tile)
 {
     int64_t pixel = tile * STRIP_PIXELS;
-    if (p->planes == 1) pixel = pixel / p->OW * p->row + pixel % p->OW;
+    if (p->planes == 1) pixel = pixel / p->columns * p->row + pixel % p->columns;
     return b->lines + (b->above + pixel) * LINE_NUMBERS;
 }
 
@@ -121,20 +138,40 @@ static void fill_from(const call *j, int64_t image, int64_t y, uint16_t *lines, 
     fill_row(p, from, n, apart, lines + row * p->row * LINE_NUMBERS, plane);
 }
 
-/* What becomes of a tile's sums by a set of outputs. */
-static void finish_tile(const call *j, const band *b, int64_t tile, float *sums, int64_t set)
+/* Of a doubled picture: the tile's pixels, row by row, each at every other of the result's. */
+static void store_phase(const call *j, const band *b, int64_t first, int64_t n, const float *sums, int64_t set,
+                        int64_t phase)
 {
-    int64_t first = tile * STRIP_PIXELS, rows = min64(STRIP_PIXELS, b->rows * j->p->OW - first);
-    tile_set_finish(j->c, j->a, sums, rows, b->first * j->p->OW + first, set);
+    const tiles_plan *p = j->p;
+    for (int64_t i = 0, now; i < n; i += now) {
+        int64_t column = (first + i) % p->columns, row = 2 * (b->first + (first + i) / p->columns) + phase / 2 - p->odd;
+        now = min64(n - i, p->columns - column);
+        if (row >= 0 && row < p->OH)
+            tile_set_store(j->c, j->a, sums + i * PANEL_OUTPUTS, now,
+                           (b->image * p->OH + row) * p->OW + 2 * column + phase % 2, 2, set);
+    }
+}
+
+/* What becomes of a tile's sums by a set of outputs. */
+static void finish_tile(const call *j, const band *b, int64_t tile, float *sums, int64_t set, int64_t phase)
+{
+    const tiles_plan *p = j->p;
+    int64_t first = tile * STRIP_PIXELS, n = min64(STRIP_PIXELS, b->rows * p->columns - first);
+    tile_set_activate(j->c, j->a, sums, set);
+    if (p->filter.doubled)
+        store_phase(j, b, first, n, sums, set, phase);
+    else
+        tile_set_store(j->c, j->a, sums, n, (b->image * p->OH + b->first) * p->OW + first, 1, set);
 }
 
 /* ---- products ---- */
 
-static strip_products products_of(const call *j, const band *b, int64_t set)
+/* All but where pixels are. */
+static strip_products products_of(const call *j, const band *b, int64_t set, int64_t phase)
 {
     const tiles_plan *p = j->p;
-    return (strip_products){.filter = {tile_filter_panel(&p->filter, j->a->in[1], set, 0),
-                                       tile_filter_panel(&p->filter, j->a->in[1], set, 1)},
+    return (strip_products){.filter = {tile_filter_panel(&p->filter, j->a->in[1], set, 0, phase),
+                                       tile_filter_panel(&p->filter, j->a->in[1], set, 1, phase)},
                             .depth = (size_t)p->depth,
                             .high = (size_t)p->filter.high,
                             .wide = (size_t)p->filter.wide,
@@ -143,20 +180,19 @@ static strip_products products_of(const call *j, const band *b, int64_t set)
                             .column = (size_t)(p->planes > 1 ? b->plane : 1)};
 }
 
-/* Two tiles of the band, the second of which may be missing. */
-static void take_tiles(const call *j, const band *b, int64_t tile, int64_t tiles, strip_products *s)
+/* Two tiles of the band, the second of which may be missing. Of a doubled picture an odd result's taps begin a row or a
+ * column further. */
+static void take_tiles(const call *j, const band *b, int64_t tile, int64_t tiles, int64_t phase, strip_products *s)
 {
-    s->pixels[0] = tile_at(j->p, b, tile);
-    s->pixels[1] = tile + 1 < tiles ? tile_at(j->p, b, tile + 1) : s->pixels[0];
+    size_t further = ((size_t)phase / 2 * s->row + (size_t)phase % 2 * s->column) * LINE_NUMBERS;
+    s->pixels[0] = tile_at(j->p, b, tile) + further;
+    s->pixels[1] = tile + 1 < tiles ? tile_at(j->p, b, tile + 1) + further : s->pixels[0];
 }
 
 /* ---- bands ---- */
 
-static int64_t bands_of(const tiles_plan *p) { return ceil_of(p->OH, p->band); }
-static int64_t lines_of(const tiles_plan *p, int64_t rows)
-{
-    return (rows + p->filter.high - 1) * p->row + STRIP_PIXELS;
-}
+static int64_t bands_of(const tiles_plan *p) { return ceil_of(p->rows, p->band); }
+static int64_t lines_of(const tiles_plan *p, int64_t rows) { return (rows + p->high - 1) * p->row + STRIP_PIXELS; }
 
 /* What a last tile reads behind its pixels. */
 static void clear_ends(const tiles_plan *p, uint16_t *lines, int64_t plane)
@@ -168,14 +204,27 @@ static void clear_ends(const tiles_plan *p, uint16_t *lines, int64_t plane)
 static band fill_band(const call *j, int64_t index, char *own)
 {
     const tiles_plan *p = j->p;
-    int64_t image = index / bands_of(p), top = index % bands_of(p) * p->band, rows = min64(p->band, p->OH - top);
-    band b = {.first = image * p->OH + top, .rows = rows, .plane = lines_of(p, rows)};
+    int64_t image = index / bands_of(p), top = index % bands_of(p) * p->band, rows = min64(p->band, p->rows - top);
+    band b = {.image = image, .first = top, .rows = rows, .plane = lines_of(p, rows)};
     uint16_t *lines = (uint16_t *)(void *)own;
-    for (int64_t r = 0; r < rows + p->filter.high - 1; r++)
+    for (int64_t r = 0; r < rows + p->high - 1; r++)
         fill_from(j, image, top + r, lines, r, b.plane, own + p->plane_bytes + p->sums_bytes);
     clear_ends(p, lines, b.plane);
     b.lines = lines;
     return b;
+}
+
+static void run_band_phase(const call *j, const band *b, int64_t set, int64_t phase, float *sums)
+{
+    strip_products s = products_of(j, b, set, phase);
+    int64_t tiles = tiles_of(j->p, b->rows);
+    s.sums = sums;
+    for (int64_t t = 0; t < tiles; t += 2) {
+        take_tiles(j, b, t, tiles, phase, &s);
+        strips_multiply(&s);
+        finish_tile(j, b, t, sums, set, phase);
+        if (t + 1 < tiles) finish_tile(j, b, t + 1, sums + 2 * TILE_SUMS, set, phase);
+    }
 }
 
 static kiln_status run_band(void *arg, size_t index, unsigned slot, error *e)
@@ -186,33 +235,25 @@ static kiln_status run_band(void *arg, size_t index, unsigned slot, error *e)
     int64_t group = (int64_t)index % j->groups, each = ceil_of(sets_of(p), j->groups);
     band b = fill_band(j, (int64_t)index / j->groups, own);
     float *sums = (float *)(void *)(own + p->plane_bytes);
-    int64_t tiles = tiles_of(p, b.rows);
     (void)e;
     tiles_begin();
-    for (int64_t set = group * each; set < min64(sets_of(p), (group + 1) * each); set++) {
-        strip_products s = products_of(j, &b, set);
-        s.sums = sums;
-        for (int64_t t = 0; t < tiles; t += 2) {
-            take_tiles(j, &b, t, tiles, &s);
-            strips_multiply(&s);
-            finish_tile(j, &b, t, sums, set);
-            if (t + 1 < tiles) finish_tile(j, &b, t + 1, sums + 2 * TILE_SUMS, set);
-        }
-    }
+    for (int64_t set = group * each; set < min64(sets_of(p), (group + 1) * each); set++)
+        for (int64_t phase = 0; phase < tile_filter_phases(&p->filter); phase++)
+            run_band_phase(j, &b, set, phase, sums);
     tiles_end();
     return KILN_OK;
 }
 
 /* ---- all pixels ---- */
 
-static int64_t image_lines(const tiles_plan *p) { return (p->OH + p->filter.high - 1) * p->row; }
+static int64_t image_lines(const tiles_plan *p) { return (p->rows + p->high - 1) * p->row; }
 static int64_t whole_plane(const tiles_plan *p) { return p->images * image_lines(p) + STRIP_PIXELS; }
 
 static kiln_status fill_whole(void *arg, size_t index, unsigned slot, error *e)
 {
     const call *j = arg;
     const tiles_plan *p = j->p;
-    int64_t rows = p->OH + p->filter.high - 1;
+    int64_t rows = p->rows + p->high - 1;
     (void)e;
     fill_from(j, (int64_t)index / rows, (int64_t)index % rows, j->a->scratch, (int64_t)index, whole_plane(p),
               (char *)j->a->scratch + p->plane_bytes + slot * p->slot_bytes + p->sums_bytes);
@@ -220,16 +261,16 @@ static kiln_status fill_whole(void *arg, size_t index, unsigned slot, error *e)
 }
 
 /* Channels from 32 d on, p->deep of those or fewer, of all pixels, while a later part of the filter is fetched. */
-static void multiply_part(const call *j, const band *image, int64_t set, int64_t d, float *sums)
+static void multiply_part(const call *j, const band *image, int64_t set, int64_t phase, int64_t d, float *sums)
 {
     const tiles_plan *p = j->p;
-    int64_t tiles = tiles_of(p, p->OH), pairs = p->images * ((tiles + 1) / 2), later = d + p->ahead * p->deep;
+    int64_t tiles = tiles_of(p, p->rows), pairs = p->images * ((tiles + 1) / 2), later = d + p->ahead * p->deep;
     size_t each = (size_t)taps_of(p) * PANEL_OUTPUTS * LINE_NUMBERS, step = (size_t)(p->deep * taps_of(p)),
            lines = later + p->deep <= p->depth ? (size_t)ceil_of(PANEL_OUTPUTS, pairs) : 0, fetched = 0;
     for (int64_t i = 0; i < p->images; i++)
         for (int64_t t = 0; t < tiles; t += 2, sums += 4 * TILE_SUMS, fetched += lines) {
-            strip_products s = products_of(j, &image[i], set);
-            take_tiles(j, &image[i], t, tiles, &s);
+            strip_products s = products_of(j, &image[i], set, phase);
+            take_tiles(j, &image[i], t, tiles, phase, &s);
             for (int k = 0; k < 2; k++) {
                 s.ahead[k] = (const char *)(s.filter[k] + (size_t)later * each) + fetched * step * LINE;
                 s.filter[k] += (size_t)d * each;
@@ -241,25 +282,29 @@ static void multiply_part(const call *j, const band *image, int64_t set, int64_t
         }
 }
 
+static void run_set_phase(const call *j, const band *image, int64_t set, int64_t phase, float *sums)
+{
+    const tiles_plan *p = j->p;
+    int64_t tiles = tiles_of(p, p->rows);
+    tiles_begin();
+    for (int64_t d = 0; d < p->depth; d += p->deep) multiply_part(j, image, set, phase, d, sums);
+    tiles_end();
+    for (int64_t i = 0; i < p->images; i++, sums += (tiles + tiles % 2) * 2 * TILE_SUMS)
+        for (int64_t t = 0; t < tiles; t++) finish_tile(j, &image[i], t, sums + t * 2 * TILE_SUMS, set, phase);
+}
+
 static kiln_status run_set(void *arg, size_t index, unsigned slot, error *e)
 {
     const call *j = arg;
     const tiles_plan *p = j->p;
     float *sums = (float *)(void *)((char *)j->a->scratch + p->plane_bytes + slot * p->slot_bytes);
     band image[FEW_PIXELS / LEAST_WIDTH];
-    int64_t tiles = tiles_of(p, p->OH);
     (void)e;
     for (int64_t i = 0; i < p->images; i++)
-        image[i] = (band){.lines = j->a->scratch,
-                          .first = i * p->OH,
-                          .rows = p->OH,
-                          .plane = whole_plane(p),
-                          .above = i * image_lines(p)};
-    tiles_begin();
-    for (int64_t d = 0; d < p->depth; d += p->deep) multiply_part(j, image, (int64_t)index, d, sums);
-    tiles_end();
-    for (int64_t i = 0; i < p->images; i++, sums += (tiles + tiles % 2) * 2 * TILE_SUMS)
-        for (int64_t t = 0; t < tiles; t++) finish_tile(j, &image[i], t, sums + t * 2 * TILE_SUMS, (int64_t)index);
+        image[i] = (band){
+            .lines = j->a->scratch, .image = i, .rows = p->rows, .plane = whole_plane(p), .above = i * image_lines(p)};
+    for (int64_t phase = 0; phase < tile_filter_phases(&p->filter); phase++)
+        run_set_phase(j, image, (int64_t)index, phase, sums);
     return KILN_OK;
 }
 
@@ -269,7 +314,7 @@ static kiln_status run(const cpu_kernel *c, const kernel_args *a, error *e)
     call j = {.c = c, .a = a, .p = p};
     if (p->whole) {
         clear_ends(p, a->scratch, whole_plane(p));
-        TRY(tiles_run(a->pool, (size_t)(p->images * (p->OH + p->filter.high - 1)), fill_whole, &j, e));
+        TRY(tiles_run(a->pool, (size_t)(p->images * (p->rows + p->high - 1)), fill_whole, &j, e));
         return tiles_run(a->pool, (size_t)sets_of(p), run_set, &j, e);
     }
     int64_t bands = p->images * bands_of(p), threads = a->pool ? (int64_t)pool_threads(a->pool) : 1;
@@ -285,16 +330,16 @@ static size_t planes_bytes(const tiles_plan *p, int64_t lines) { return (size_t)
  * have some bands; bands of one size. */
 static int64_t band_rows(const tiles_plan *p)
 {
-    int64_t least = ceil_of(BAND_PIXELS, p->OW),
-            share = ceil_of(p->images * p->OH, TASKS_OF_THREAD * (int64_t)cpu_slots()),
-            rows = min64(p->OH, share < least ? least : share);
+    int64_t least = ceil_of(BAND_PIXELS, p->columns),
+            share = ceil_of(p->images * p->rows, TASKS_OF_THREAD * (int64_t)cpu_slots()),
+            rows = min64(p->rows, share < least ? least : share);
     while (rows > 1 && planes_bytes(p, lines_of(p, rows)) > (rows > least ? BAND_BYTES : MOST_BAND_BYTES)) rows--;
-    return ceil_of(p->OH, ceil_of(p->OH, rows));
+    return ceil_of(p->rows, ceil_of(p->rows, rows));
 }
 
 static void place_scratch(cpu_kernel *c, tiles_plan *p)
 {
-    int64_t tiles = tiles_of(p, p->OH);
+    int64_t tiles = tiles_of(p, p->rows);
     p->whole = p->pixels <= FEW_PIXELS;
     p->band = band_rows(p);
     p->plane_bytes = planes_bytes(p, p->whole ? whole_plane(p) : lines_of(p, p->band));
@@ -302,6 +347,20 @@ static void place_scratch(cpu_kernel *c, tiles_plan *p)
     if (type_of(&c->op.in[0]) != KILN_BF16) p->row_bytes = round_up((size_t)(p->W * p->C) * 2, LINE);
     p->slot_bytes = p->sums_bytes + p->row_bytes + (p->whole ? 0 : p->plane_bytes);
     c->base.scratch_bytes = cpu_slots() * p->slot_bytes + (p->whole ? p->plane_bytes : 0);
+}
+
+/* Rounded down; of -2 or more. */
+static int64_t half_of(int64_t y) { return (y + 2) / 2 - 1; }
+
+/* A result's row y has its window's middle in row y + 1 - pad + first of the doubled picture, half of which is the
+ * pixel. */
+static void place_doubled(tiles_plan *p, const conv2d_attr *t)
+{
+    int64_t begin = t->doubled.first + 1 - t->pad[0], pixel = half_of(begin);
+    p->odd = begin - 2 * pixel;
+    p->rows = half_of(begin + p->OH - 1) - pixel + 1, p->columns = p->W;
+    p->top = 1 - pixel;
+    p->filter.high = p->filter.wide = 2, p->filter.doubled = 1;
 }
 
 kiln_status convolution_tiles_prepare(cpu_kernel *c, error *e)
@@ -313,20 +372,24 @@ kiln_status convolution_tiles_prepare(cpu_kernel *c, error *e)
     c->plan = p, c->plan_free = mem_free, c->body = run;
     *p = (tiles_plan){.images = o[0], .H = x[1], .W = x[2], .C = x[3], .OH = o[1], .OW = o[2]};
     p->filter = (tile_filter){.outputs = w[0], .inputs = w[1], .high = w[2], .wide = w[3]};
+    p->high = w[2], p->wide = w[3], p->rows = p->OH, p->columns = p->OW;
     p->top = op->attr.conv2d.pad[0], p->left = op->attr.conv2d.pad[1];
-    p->pixels = p->images * p->OH * p->OW;
+    if (op->attr.conv2d.doubled.rows) place_doubled(p, &op->attr.conv2d);
+    p->pixels = p->images * p->rows * p->columns;
     p->depth = p->C / STRIP_CHANNELS;
-    p->planes = p->OW % STRIP_PIXELS ? w[3] : 1;
-    p->row = p->planes > 1 ? p->OW : p->OW + w[3] - 1;
+    p->planes = p->columns % STRIP_PIXELS ? p->wide : 1;
+    p->row = p->planes > 1 ? p->columns : p->columns + p->wide - 1;
     p->deep = taps_of(p) < TILES_AT_ONCE ? TILES_AT_ONCE / taps_of(p) : 1;
     p->ahead = ceil_of(TILES_AHEAD, p->deep * taps_of(p));
     place_scratch(c, p);
     tile_filter_keep(c);
-    c->base.flops = 2u * (uint64_t)p->pixels * (uint64_t)shape_count(&op->in[1].shape);
+    c->base.flops = 2u * (uint64_t)(p->pixels * tile_filter_phases(&p->filter) * taps_of(p)) *
+                    (uint64_t)(p->filter.inputs * p->filter.outputs);
     return KILN_OK;
 }
 #else
 int convolution_tiles_fit(const op_desc *op) { return (void)op, 0; }
+int convolution_tiles_take_doubled(const op_desc *op) { return (void)op, 0; }
 kiln_status convolution_tiles_prepare(cpu_kernel *c, error *e)
 {
     return (void)c, error_set(e, KILN_ERR_BUG, "conv2d: no tiles here");

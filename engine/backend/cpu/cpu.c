@@ -8,6 +8,7 @@
  * So bf16 GEMMs are used where AMX is, or where the maker is not Intel (Zen 4 and later run a bf16 dot
  * product at the rate of an f32 one); elsewhere bf16 is storage, widened in cache, and arithmetic is f32.
  */
+#include "backend/cpu/convolution_tiles.h"
 #include "backend/cpu/instructions.h"
 #include "backend/cpu/int8_kernels.h"
 #include "backend/cpu/onednn.h"
@@ -206,7 +207,7 @@ static const char *cpu_numerics(void)
     if (cpu_blocks() != BLOCKS_WIDENED)
         snprintf(blocks, sizeof blocks, ", blocks int8 %d%s", INT8_REVISION,
                  cpu_blocks() == BLOCKS_BY_SHAPE ? " by shape" : "");
-    const char *convolution = cpu_level_get() == CPU_AMX && cpu_gemm_type(KILN_BF16) == KILN_BF16 ? ", tiles 1" : "";
+    const char *convolution = cpu_level_get() == CPU_AMX && cpu_gemm_type(KILN_BF16) == KILN_BF16 ? ", tiles 2" : "";
     snprintf(text, sizeof text, "%s, gemm %s%s%s, oneDNN %s%s", cpu_features(), type, convolution,
              attention[cpu_attention()], gemm_library_version(), blocks);
     return text;
@@ -453,6 +454,7 @@ const backend backend_cpu = {.name = "cpu",
                              .open = open_host,
                              .features = cpu_features,
                              .numerics = cpu_numerics,
+                             .takes_doubled = convolution_tiles_take_doubled,
                              .best_precision = best_precision,
                              .precisions = 1u << KILN_F32 | 1u << KILN_BF16,
                              .prepare = cpu_prepare_op,

@@ -93,8 +93,8 @@ static kiln_status run_band(void *arg, size_t index, unsigned slot, error *e)
     (void)e;
     tiles_begin();
     for (int64_t set = group * each; set < min64(sets, (group + 1) * each); set++) {
-        row_products r = {.filter = {tile_filter_panel(&p->filter, j->a->in[1], set, 0),
-                                     tile_filter_panel(&p->filter, j->a->in[1], set, 1)},
+        row_products r = {.filter = {tile_filter_panel(&p->filter, j->a->in[1], set, 0, 0),
+                                     tile_filter_panel(&p->filter, j->a->in[1], set, 1, 0)},
                           .depth = (size_t)p->filter.inputs / STRIP_CHANNELS,
                           .sums = sums};
         for (int64_t i = 0; i < b.n; i += PAIR) {
@@ -103,9 +103,12 @@ static kiln_status run_band(void *arg, size_t index, unsigned slot, error *e)
             r.rows = (const uint16_t *)(const void *)(there ? b.data + (size_t)i * b.ld
                                                             : b.copy + (size_t)(i - b.there) * b.copy_ld);
             rows_multiply(&r);
-            for (int64_t k = 0; k < 2 && i + k * STRIP_PIXELS < b.n; k++)
-                tile_set_finish(j->c, j->a, sums + k * 2 * TILE_SUMS, min64(STRIP_PIXELS, b.n - i - k * STRIP_PIXELS),
-                                b.first + i + k * STRIP_PIXELS, set);
+            for (int64_t k = 0; k < 2 && i + k * STRIP_PIXELS < b.n; k++) {
+                float *tile = sums + k * 2 * TILE_SUMS;
+                tile_set_activate(j->c, j->a, tile, set);
+                tile_set_store(j->c, j->a, tile, min64(STRIP_PIXELS, b.n - i - k * STRIP_PIXELS),
+                               b.first + i + k * STRIP_PIXELS, 1, set);
+            }
         }
     }
     tiles_end();

@@ -25,56 +25,63 @@ static int64_t panel_of(const tile_filter *f, int64_t set, int k)
     return f->gated ? set + k * tile_filter_sets(f) : 2 * set + k;
 }
 
-const uint16_t *tile_filter_panel(const tile_filter *f, const void *packed, int64_t set, int k)
+const uint16_t *tile_filter_panel(const tile_filter *f, const void *packed, int64_t set, int k, int64_t phase)
 {
-    return (const uint16_t *)packed + (size_t)panel_of(f, set, k) * tile_panel_numbers(f);
+    return (const uint16_t *)packed +
+           (size_t)(panel_of(f, set, k) * tile_filter_phases(f) + phase) * tile_panel_numbers(f);
 }
 
 /* ---- results ---- */
 
 static size_t columns_of_set(const tile_filter *f) { return f->gated ? PANEL_OUTPUTS : SET_OUTPUTS; }
 
-static void store_by_rows(const cpu_kernel *c, const kernel_args *a, const float *sums, int64_t rows, int64_t row,
-                          int64_t first)
+typedef struct {
+    const float *sums;
+    int64_t rows, row, apart, first; /* rows of the result, the first of its columns */
+} tile_part;
+
+static void store_by_rows(const cpu_kernel *c, const kernel_args *a, const tile_part *t)
 {
     const op_desc *op = &c->op;
     const operand_desc *d = &op->in[op->n_in - 1];
     size_t n = columns_of_set(c->plan);
-    for (int64_t i = 0; i < rows; i++) {
+    for (int64_t i = 0; i < t->rows; i++) {
         float line[SET_OUTPUTS], other[SET_OUTPUTS];
-        for (size_t t = 0; t < n / PANEL_OUTPUTS; t++)
-            memcpy(line + t * PANEL_OUTPUTS, sums + t * TILE_SUMS + i * PANEL_OUTPUTS, PANEL_OUTPUTS * sizeof *line);
+        int64_t row = t->row + i * t->apart;
+        for (size_t k = 0; k < n / PANEL_OUTPUTS; k++)
+            memcpy(line + k * PANEL_OUTPUTS, t->sums + k * TILE_SUMS + i * PANEL_OUTPUTS, PANEL_OUTPUTS * sizeof *line);
         if (op->epilogue.residual) {
-            c->k->load(other, place_of(d, a->in[op->n_in - 1], row + i, first), type_of(d), n);
+            c->k->load(other, place_of(d, a->in[op->n_in - 1], row, t->first), type_of(d), n);
             c->k->add(line, other, n);
         }
-        c->k->store((char *)a->out + (size_t)((row + i) * op->out.ld + first) * size_of(op->out.dtype), op->out.dtype,
+        c->k->store((char *)a->out + (size_t)(row * op->out.ld + t->first) * size_of(op->out.dtype), op->out.dtype,
                     line, n);
     }
 }
 
-static void store(const cpu_kernel *c, const kernel_args *a, const float *sums, int64_t rows, int64_t row,
-                  int64_t first)
+void tile_set_store(const cpu_kernel *c, const kernel_args *a, const float *sums, int64_t rows, int64_t row,
+                    int64_t apart, int64_t set)
 {
     const op_desc *op = &c->op;
     const operand_desc *added = op->epilogue.residual ? &op->in[op->n_in - 1] : NULL;
+    const tile_part t = {sums, rows, row, apart, set * (int64_t)columns_of_set(c->plan)};
     if (op->out.dtype != KILN_BF16 || (added && type_of(added) != KILN_BF16)) {
-        store_by_rows(c, a, sums, rows, row, first);
+        store_by_rows(c, a, &t);
         return;
     }
     strip_result r = {.sums = sums,
                       .panels = columns_of_set(c->plan) / PANEL_OUTPUTS,
-                      .to = (uint16_t *)a->out + row * op->out.ld + first,
-                      .ld = (size_t)op->out.ld,
+                      .to = (uint16_t *)a->out + row * op->out.ld + t.first,
+                      .ld = (size_t)(apart * op->out.ld),
                       .pixels = (size_t)rows};
     if (added) {
-        r.added = (const uint16_t *)(const void *)place_of(added, a->in[op->n_in - 1], row, first);
-        r.added_ld = (size_t)added->ld;
+        r.added = (const uint16_t *)(const void *)place_of(added, a->in[op->n_in - 1], row, t.first);
+        r.added_ld = (size_t)(apart * added->ld);
     }
     strips_store(&r);
 }
 
-void tile_set_finish(const cpu_kernel *c, const kernel_args *a, float *sums, int64_t rows, int64_t row, int64_t set)
+void tile_set_activate(const cpu_kernel *c, const kernel_args *a, float *sums, int64_t set)
 {
     const op_desc *op = &c->op;
     const tile_filter *f = c->plan;
@@ -83,7 +90,6 @@ void tile_set_finish(const cpu_kernel *c, const kernel_args *a, float *sums, int
         strips_add_bias(sums, bias + panel_of(f, set, 0) * PANEL_OUTPUTS, bias + panel_of(f, set, 1) * PANEL_OUTPUTS);
     if (op->epilogue.act) c->k->act(sums, op->epilogue.act, (size_t)2 * TILE_SUMS);
     if (f->gated) c->k->geglu(sums, sums + TILE_SUMS, TILE_SUMS);
-    store(c, a, sums, rows, row, set * (int64_t)columns_of_set(f));
 }
 
 /* ---- packing ---- */
@@ -98,46 +104,88 @@ typedef struct {
 
 static const row_form numbers = {.type = KILN_F32, .block = 1, .block_bytes = sizeof(float)};
 
+/* Taps of a filter as it comes, and of all that is packed for it. */
+static int64_t taps_given(const tile_filter *f) { return f->doubled ? 9 : tile_filter_taps(f); }
+static int64_t taps_packed(const tile_filter *f) { return tile_filter_phases(f) * tile_filter_taps(f); }
+
+/* Of a doubled picture's filter a "row" of taps is a phase. */
 static block_panel words_of(const tile_filter *f)
 {
-    int64_t taps = tile_filter_taps(f);
-    const gemm_words layout = {.outputs = PANEL_OUTPUTS,
-                               .output_stride = f->inputs / STRIP_CHANNELS * taps * TILE_SUMS,
-                               .steps = STRIP_CHANNELS / 2,
-                               .step_stride = taps * TILE_SUMS,
-                               .wide = f->wide,
-                               .high = f->high,
-                               .high_stride = f->wide * TILE_SUMS,
-                               .wide_stride = TILE_SUMS};
+    int64_t taps = tile_filter_taps(f), depth = f->inputs / STRIP_CHANNELS;
+    gemm_words layout = {.outputs = PANEL_OUTPUTS,
+                         .output_stride = depth * taps_packed(f) * TILE_SUMS,
+                         .steps = STRIP_CHANNELS / 2,
+                         .step_stride = taps * TILE_SUMS,
+                         .wide = f->wide,
+                         .high = f->high,
+                         .high_stride = f->wide * TILE_SUMS,
+                         .wide_stride = TILE_SUMS};
+    if (f->doubled)
+        layout.high = tile_filter_phases(f), layout.wide = taps, layout.high_stride = depth * taps * TILE_SUMS;
     block_panel b;
-    block_panel_of_words(&b, &layout, f->outputs, f->inputs, KILN_BF16, &numbers, taps);
+    block_panel_of_words(&b, &layout, f->outputs, f->inputs, KILN_BF16, &numbers, taps_packed(f));
     return b;
 }
 
-static size_t filter_row(const tile_filter *f) { return (size_t)(f->inputs * tile_filter_taps(f)); }
+static size_t given_row(const tile_filter *f) { return (size_t)(f->inputs * taps_given(f)); }
+static size_t packed_row(const tile_filter *f) { return (size_t)(f->inputs * taps_packed(f)); }
+
+/* Three taps of one axis as the two that an even and an odd result have over numbers of which each stands twice. */
+static void add_taps(const float *w, size_t apart, float *even, float *odd)
+{
+    even[0] = w[0], even[1] = w[apart] + w[2 * apart];
+    odd[0] = w[0] + w[apart], odd[1] = w[2 * apart];
+}
+
+/* n filters of 3x3, from the end of `rows` on, become n times 4 of 2x2, from its beginning on. */
+static void double_filters(float *rows, size_t n)
+{
+    const float *from = rows + n * (16 - 9);
+    for (size_t i = 0; i < n; i++, from += 9, rows += 16) {
+        float by_row[4][3]; /* even rows' two, odd rows' two */
+        for (size_t x = 0; x < 3; x++) {
+            float even[2], odd[2];
+            add_taps(from + x, 3, even, odd);
+            by_row[0][x] = even[0], by_row[1][x] = even[1], by_row[2][x] = odd[0], by_row[3][x] = odd[1];
+        }
+        for (size_t y = 0; y < 4; y++) {
+            float *to = rows + y / 2 * 8 + y % 2 * 2;
+            add_taps(by_row[y], 1, to, to + 4);
+        }
+    }
+}
+
+/* Rows of the strip as f32, in `rows`. */
+static kiln_status read_strip(const packing *j, size_t strip, float *rows, error *e)
+{
+    const tile_filter *f = j->c->plan;
+    size_t row = given_row(f), first = strip * PANEL_OUTPUTS * row, n = PANEL_OUTPUTS * row;
+    float *to = rows + PANEL_OUTPUTS * (packed_row(f) - row);
+    if (j->rows)
+        TRY(j->rows->read(j->rows->self, first, n, to, e));
+    else {
+        kiln_status st = dtype_convert(to, KILN_F32, j->src + first * dtype_size(j->dtype), j->dtype, n);
+        if (st != KILN_OK) return error_set(e, st, "weights of type %s are not supported", dtype_name(j->dtype));
+    }
+    if (f->doubled) double_filters(rows, PANEL_OUTPUTS * (size_t)f->inputs);
+    return KILN_OK;
+}
 
 static kiln_status pack_strip(void *arg, size_t strip, unsigned slot, error *e)
 {
     const packing *j = arg;
     const tile_filter *f = j->c->plan;
     block_panel panel = words_of(f);
-    size_t row = filter_row(f), first = strip * PANEL_OUTPUTS;
     char *own = j->scratch + slot * j->c->base.pack_scratch[1];
     row_form form = numbers;
     block_rows from = {.form = &form, .data = j->src, .half = f->outputs, .inputs = f->inputs};
-    if (j->rows || !(j->dtype == KILN_F32 || j->dtype == KILN_BF16 || j->dtype == KILN_F16)) {
+    if (j->rows || f->doubled || !(j->dtype == KILN_F32 || j->dtype == KILN_BF16 || j->dtype == KILN_F16)) {
         float *rows = (float *)(void *)(own + block_panel_scratch(&panel));
-        if (j->rows) {
-            TRY(j->rows->read(j->rows->self, first * row, PANEL_OUTPUTS * row, rows, e));
-        } else {
-            kiln_status st = dtype_convert(rows, KILN_F32, j->src + first * row * dtype_size(j->dtype), j->dtype,
-                                           PANEL_OUTPUTS * row);
-            if (st != KILN_OK) return error_set(e, st, "weights of type %s are not supported", dtype_name(j->dtype));
-        }
-        from.data = (const char *)rows, from.first = -(int64_t)first;
+        TRY(read_strip(j, strip, rows, e));
+        from.data = (const char *)rows, from.first = -(int64_t)(strip * PANEL_OUTPUTS);
     } else
         form.type = j->dtype;
-    form.block_bytes = size_of(form.type), form.row_bytes = row * form.block_bytes;
+    form.block_bytes = size_of(form.type), form.row_bytes = packed_row(f) * form.block_bytes;
     return block_panel_strip(j->c->k, &panel, &from, (int64_t)strip, j->dst, own, e);
 }
 
@@ -184,10 +232,10 @@ void tile_filter_keep(cpu_kernel *c)
     assert(f->outputs % SET_OUTPUTS == 0 && f->inputs % STRIP_CHANNELS == 0);
     c->base.pack = pack, c->base.pack_in = pack_in, c->base.pack_rows = pack_rows;
     c->base.pack_tiles[1] = strips < cpu_slots() ? strips : cpu_slots();
-    c->base.pack_scratch[1] = round_up(block_panel_scratch(&panel) + PANEL_OUTPUTS * filter_row(f) * sizeof(float), 64);
-    c->base.packed_bytes[1] = (size_t)f->outputs * filter_row(f) * 2;
-    snprintf(c->base.pack_form[1], sizeof c->base.pack_form[1], "tiles:bf16:%lldx%lld", (long long)f->high,
-             (long long)f->wide);
-    c->base.name = "tiles:amx_bf16";
+    c->base.pack_scratch[1] = round_up(block_panel_scratch(&panel) + PANEL_OUTPUTS * packed_row(f) * sizeof(float), 64);
+    c->base.packed_bytes[1] = (size_t)f->outputs * packed_row(f) * 2;
+    snprintf(c->base.pack_form[1], sizeof c->base.pack_form[1], "tiles:bf16:%lldx%lld%s", (long long)f->high,
+             (long long)f->wide, f->doubled ? ":doubled" : "");
+    c->base.name = f->doubled ? "tiles:amx_bf16:doubled" : "tiles:amx_bf16";
 }
 #endif
