@@ -33,7 +33,19 @@ typedef struct {
     float *sums;
 } row_products;
 
-void rows_multiply(const row_products *p);
+/* What becomes of such tiles: plus 16 numbers each; where they are gated value * gelu(gate), 16 outputs, else 32; plus
+ * those of another tensor or NULL; as bf16. */
+typedef struct {
+    const float *sums, *bias[2]; /* NULL: none */
+    int gated;
+    const uint16_t *added;
+    uint16_t *to;
+    size_t added_ld, ld, rows; /* rows: up to 32 of them; 0: nothing is to be done */
+} rows_result;
+
+/* While products are made, what was made before them is finished; its sums are others. */
+void rows_multiply(const row_products *p, const rows_result *before);
+void rows_finish(const rows_result *);
 
 /* Two tiles of sums, plus 16 numbers each. */
 void strips_add_bias(float *sums, const float *low, const float *high);

@@ -1,9 +1,11 @@
 /* linear_tiles.c - see linear_tiles.h.
  *
- * A task is a band of rows, as many as the second cache holds, by some sets of 32 outputs. Rows are read where they
- * lie; the last ones, fewer than 32, and rows of f32 are copied into the slot's scratch first. A set's filter stays in
- * the first cache while the band goes by. Each sum runs over the inputs in order: no bit depends on how many rows there
- * are, on bands or threads.
+ * A task is a band of rows by a group of sets of 32 outputs. Where inputs are few, 32 rows, which the first cache
+ * holds, go by all sets of the group, whose filters the second one holds: what they make lies side by side. Else a
+ * set's filter stays while the band's rows go by. What becomes of sums is made while the next ones are.
+ *
+ * Rows are read where they lie; the last ones, fewer than 32, and rows of f32 are copied into the slot's scratch first.
+ * Each sum runs over the inputs in order: no bit depends on how many rows there are, on bands, groups or threads.
  */
 #include "backend/cpu/linear_tiles.h"
 
@@ -15,12 +17,14 @@
 #include <string.h>
 
 #if defined __x86_64__
-enum { PAIR = 2 * STRIP_PIXELS, MOST_BAND = 512, TASKS_OF_THREAD = 4, LEAST_GATED = 1024 };
-static const size_t BAND_BYTES = 700 << 10; /* of a band's rows */
+enum { PAIR = 2 * STRIP_PIXELS, PAIR_SUMS = 4 * TILE_SUMS, MOST_BAND = 512, TASKS_OF_THREAD = 4, MOST_INPUTS = 1280 };
+/* Of a band's rows; of a group's filters, where rows go by all of it, and of one that is all there is. */
+static const size_t BAND_BYTES = 700 << 10, GROUP_BYTES = 512 << 10, ONE_GROUP_BYTES = 900 << 10;
 
 typedef struct {
     tile_filter filter;
     int64_t rows, band; /* band: of a task, whole pairs of tiles */
+    int64_t groups;     /* of sets that rows go by; 0: sets that stay while rows go by */
     size_t copy_bytes;  /* of rows that do not lie as they are read */
     size_t slot_bytes;
 } linear_plan;
@@ -32,11 +36,10 @@ typedef struct {
     int64_t groups; /* of sets of outputs: tasks of a band */
 } call;
 
-/* Whatever the number of rows is, so that a row's bits do not depend on it. GEGLU of few inputs has 0.87 and 0.93 of
- * oneDNN's rate for 320 and 640, 1.2 for 1280: what becomes of sums is not made beside products. */
+/* Whatever the number of rows is, so that a row's bits do not depend on it. */
 int linear_tiles_fit(const op_desc *op, int64_t k, int64_t columns)
 {
-    return tile_products_fit(op) && !(op->epilogue.geglu && k < LEAST_GATED) && k % STRIP_CHANNELS == 0 &&
+    return tile_products_fit(op) && k % STRIP_CHANNELS == 0 &&
            columns % (op->epilogue.geglu ? PANEL_OUTPUTS : SET_OUTPUTS) == 0;
 }
 
@@ -81,41 +84,65 @@ static band take_band(const call *j, int64_t index, char *own)
 
 /* ---- products ---- */
 
-static kiln_status run_band(void *arg, size_t index, unsigned slot, error *e)
+static int64_t bands_of(const linear_plan *p) { return (p->rows + p->band - 1) / p->band; }
+
+/* A task on its way. Sums of two pairs take turns: those that were made last are finished beside the next. */
+typedef struct {
+    const call *j;
+    band rows;
+    float *sums[2];
+    int turn;
+    rows_result before; /* its rows 0: nothing to finish */
+} task;
+
+static void multiply_pair(task *t, int64_t row, int64_t set)
+{
+    const call *j = t->j;
+    const linear_plan *p = j->p;
+    const band *b = &t->rows;
+    float *sums = t->sums[t->turn];
+    int there = row < b->there;
+    int64_t n = min64(PAIR, b->n - row);
+    row_products r = {.filter = {tile_filter_panel(&p->filter, j->a->in[1], set, 0, 0),
+                                 tile_filter_panel(&p->filter, j->a->in[1], set, 1, 0)},
+                      .depth = (size_t)p->filter.inputs / STRIP_CHANNELS,
+                      .ld = there ? b->ld : b->copy_ld,
+                      .sums = sums};
+    r.rows = (const uint16_t *)(const void *)(there ? b->data + (size_t)row * b->ld
+                                                    : b->copy + (size_t)(row - b->there) * b->copy_ld);
+    rows_multiply(&r, &t->before);
+    t->before.rows = 0;
+    if (tile_set_rows(j->c, j->a, sums, n, b->first + row, set, &t->before)) {
+        t->turn = !t->turn;
+        return;
+    }
+    for (int64_t k = 0; k < n; k += STRIP_PIXELS, sums += 2 * TILE_SUMS) {
+        tile_set_activate(j->c, j->a, sums, set);
+        tile_set_store(j->c, j->a, sums, min64(STRIP_PIXELS, n - k), b->first + row + k, 1, set);
+    }
+}
+
+static kiln_status run_task(void *arg, size_t index, unsigned slot, error *e)
 {
     const call *j = arg;
     const linear_plan *p = j->p;
     char *own = (char *)j->a->scratch + slot * p->slot_bytes;
-    int64_t sets = tile_filter_sets(&p->filter), group = (int64_t)index % j->groups,
-            each = (sets + j->groups - 1) / j->groups;
-    band b = take_band(j, (int64_t)index / j->groups, own + 4 * TILE_SUMS * sizeof(float));
-    float *sums = (float *)(void *)own;
+    int64_t sets = tile_filter_sets(&p->filter), bands = bands_of(p), each = (sets + j->groups - 1) / j->groups;
+    int64_t group = p->groups ? (int64_t)index / bands : (int64_t)index % j->groups, /* what tasks side by side share */
+        place = p->groups ? (int64_t)index % bands : (int64_t)index / j->groups, first = group * each,
+            last = min64(sets, first + each);
+    task t = {.j = j, .sums = {(float *)(void *)own, (float *)(void *)own + PAIR_SUMS}};
+    t.rows = take_band(j, place, own + 2 * PAIR_SUMS * sizeof(float));
     (void)e;
     tiles_begin();
-    for (int64_t set = group * each; set < min64(sets, (group + 1) * each); set++) {
-        row_products r = {.filter = {tile_filter_panel(&p->filter, j->a->in[1], set, 0, 0),
-                                     tile_filter_panel(&p->filter, j->a->in[1], set, 1, 0)},
-                          .depth = (size_t)p->filter.inputs / STRIP_CHANNELS,
-                          .sums = sums};
-        for (int64_t i = 0; i < b.n; i += PAIR) {
-            int there = i < b.there;
-            r.ld = there ? b.ld : b.copy_ld;
-            r.rows = (const uint16_t *)(const void *)(there ? b.data + (size_t)i * b.ld
-                                                            : b.copy + (size_t)(i - b.there) * b.copy_ld);
-            rows_multiply(&r);
-            for (int64_t k = 0; k < 2 && i + k * STRIP_PIXELS < b.n; k++) {
-                float *tile = sums + k * 2 * TILE_SUMS;
-                tile_set_activate(j->c, j->a, tile, set);
-                tile_set_store(j->c, j->a, tile, min64(STRIP_PIXELS, b.n - i - k * STRIP_PIXELS),
-                               b.first + i + k * STRIP_PIXELS, 1, set);
-            }
-        }
-    }
+    for (int64_t row = 0; p->groups && row < t.rows.n; row += PAIR)
+        for (int64_t set = first; set < last; set++) multiply_pair(&t, row, set);
+    for (int64_t set = first; !p->groups && set < last; set++)
+        for (int64_t row = 0; row < t.rows.n; row += PAIR) multiply_pair(&t, row, set);
+    rows_finish(&t.before);
     tiles_end();
     return KILN_OK;
 }
-
-static int64_t bands_of(const linear_plan *p) { return (p->rows + p->band - 1) / p->band; }
 
 static kiln_status run(const cpu_kernel *c, const kernel_args *a, error *e)
 {
@@ -123,7 +150,8 @@ static kiln_status run(const cpu_kernel *c, const kernel_args *a, error *e)
     call j = {.c = c, .a = a, .p = p};
     int64_t threads = a->pool ? (int64_t)pool_threads(a->pool) : 1, bands = bands_of(p);
     j.groups = min64(tile_filter_sets(&p->filter), (TASKS_OF_THREAD * threads + bands - 1) / bands);
-    return tiles_run(a->pool, (size_t)(bands * j.groups), run_band, &j, e);
+    if (p->groups > j.groups) j.groups = p->groups;
+    return tiles_run(a->pool, (size_t)(bands * j.groups), run_task, &j, e);
 }
 
 /* ---- preparing ---- */
@@ -136,6 +164,13 @@ static int64_t band_rows(const linear_plan *p)
     return (int64_t)round_up((size_t)((p->rows + bands - 1) / bands), PAIR);
 }
 
+static int64_t groups_of_filter(const linear_plan *p)
+{
+    size_t bytes = (size_t)(p->filter.outputs * p->filter.inputs) * 2;
+    if (p->filter.inputs > MOST_INPUTS) return 0;
+    return bytes <= ONE_GROUP_BYTES ? 1 : (int64_t)((bytes + GROUP_BYTES - 1) / GROUP_BYTES);
+}
+
 kiln_status linear_tiles_prepare(cpu_kernel *c, int64_t rows, int64_t k, int64_t columns, error *e)
 {
     linear_plan *p = mem_calloc(1, sizeof *p);
@@ -145,9 +180,9 @@ kiln_status linear_tiles_prepare(cpu_kernel *c, int64_t rows, int64_t k, int64_t
     p->filter =
         (tile_filter){.outputs = gated ? 2 * columns : columns, .inputs = k, .high = 1, .wide = 1, .gated = gated};
     p->rows = rows;
-    p->band = band_rows(p);
+    p->band = band_rows(p), p->groups = groups_of_filter(p);
     p->copy_bytes = (size_t)(lies_as_read(&c->op.in[0]) ? PAIR : p->band) * (size_t)k * 2;
-    p->slot_bytes = 4 * TILE_SUMS * sizeof(float) + p->copy_bytes;
+    p->slot_bytes = 2 * PAIR_SUMS * sizeof(float) + p->copy_bytes;
     c->base.scratch_bytes = cpu_slots() * p->slot_bytes;
     tile_filter_keep(c);
     c->base.flops = 2u * (uint64_t)rows * (uint64_t)k * (uint64_t)p->filter.outputs;

@@ -81,6 +81,28 @@ void tile_set_store(const cpu_kernel *c, const kernel_args *a, const float *sums
     strips_store(&r);
 }
 
+int tile_set_rows(const cpu_kernel *c, const kernel_args *a, const float *sums, int64_t rows, int64_t row, int64_t set,
+                  rows_result *out)
+{
+    const op_desc *op = &c->op;
+    const tile_filter *f = c->plan;
+    const operand_desc *added = op->epilogue.residual ? &op->in[op->n_in - 1] : NULL;
+    int64_t first = set * (int64_t)columns_of_set(f);
+    if (op->epilogue.act || op->out.dtype != KILN_BF16 || (added && type_of(added) != KILN_BF16)) return 0;
+    *out = (rows_result){.sums = sums,
+                         .gated = f->gated,
+                         .to = (uint16_t *)a->out + row * op->out.ld + first,
+                         .ld = (size_t)op->out.ld,
+                         .rows = (size_t)rows};
+    for (int k = 0; k < 2 && op->in[2].dtype; k++)
+        out->bias[k] = (const float *)a->in[2] + panel_of(f, set, k) * PANEL_OUTPUTS;
+    if (added) {
+        out->added = (const uint16_t *)(const void *)place_of(added, a->in[op->n_in - 1], row, first);
+        out->added_ld = (size_t)added->ld;
+    }
+    return 1;
+}
+
 void tile_set_activate(const cpu_kernel *c, const kernel_args *a, float *sums, int64_t set)
 {
     const op_desc *op = &c->op;

@@ -34,6 +34,10 @@ static inline size_t tile_panel_numbers(const tile_filter *f)
 const uint16_t *tile_filter_panel(const tile_filter *f, const void *packed, int64_t set, int k, int64_t phase);
 /* Operand 1 is packed so, and operand 2 is a bias of f32. Of a kernel whose plan is there. */
 void tile_filter_keep(cpu_kernel *c);
+/* How rows_multiply() finishes [2 rows][2 outputs] tiles by a set: 1 where it can, which is where all is bf16 and there
+ * is no activation. Else the two functions below do. */
+int tile_set_rows(const cpu_kernel *c, const kernel_args *a, const float *sums, int64_t rows, int64_t row, int64_t set,
+                  rows_result *out);
 /* Two tiles of sums by a set: bias, activation, gates, in place. */
 void tile_set_activate(const cpu_kernel *c, const kernel_args *a, float *sums, int64_t set);
 /* Rows of such tiles, from where `sums` points, as the result's rows from `row` on, `apart` rows from each other: what
