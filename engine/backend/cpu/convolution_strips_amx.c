@@ -11,13 +11,26 @@
 
 enum { LINE = 64, TILE_NUMBERS = 512 };
 
+INLINE void zero_sums(void)
+{
+    tile_zero(0);
+    tile_zero(1);
+    tile_zero(2);
+    tile_zero(3);
+}
+
+INLINE void store_sums(float *sums)
+{
+    tile_store(0, sums, LINE);
+    tile_store(1, sums + TILE_SUMS, LINE);
+    tile_store(2, sums + 2 * TILE_SUMS, LINE);
+    tile_store(3, sums + 3 * TILE_SUMS, LINE);
+}
+
 INLINE void begin_sums(const strip_products *p)
 {
     if (!p->more) {
-        tile_zero(0);
-        tile_zero(1);
-        tile_zero(2);
-        tile_zero(3);
+        zero_sums();
         return;
     }
     tile_load(0, p->sums, LINE);
@@ -58,10 +71,7 @@ INLINE void multiply(const strip_products *p, const size_t wide)
                 tile_dpbf16ps(3, 5, 7);
             }
         }
-    tile_store(0, p->sums, LINE);
-    tile_store(1, p->sums + TILE_SUMS, LINE);
-    tile_store(2, p->sums + 2 * TILE_SUMS, LINE);
-    tile_store(3, p->sums + 3 * TILE_SUMS, LINE);
+    store_sums(p->sums);
 }
 
 void strips_multiply(const strip_products *p)
@@ -117,10 +127,7 @@ INLINE void multiply_rows(const row_products *p, const rows_result *r, const int
     const char *a = (const char *)p->rows, *b = a + STRIP_PIXELS * p->ld;
     const __m512 low = bias_of(r->bias[0]), high = bias_of(r->bias[1]);
     size_t each = (r->rows + p->depth - 1) / p->depth, row = 0;
-    tile_zero(0);
-    tile_zero(1);
-    tile_zero(2);
-    tile_zero(3);
+    zero_sums();
     for (size_t d = 0; d < p->depth; d++, f += TILE_NUMBERS, g += TILE_NUMBERS, a += LINE, b += LINE) {
         tile_load(4, a, p->ld);
         tile_load(6, f, LINE);
@@ -132,10 +139,7 @@ INLINE void multiply_rows(const row_products *p, const rows_result *r, const int
         tile_dpbf16ps(2, 5, 6);
         tile_dpbf16ps(3, 5, 7);
     }
-    tile_store(0, p->sums, LINE);
-    tile_store(1, p->sums + TILE_SUMS, LINE);
-    tile_store(2, p->sums + 2 * TILE_SUMS, LINE);
-    tile_store(3, p->sums + 3 * TILE_SUMS, LINE);
+    store_sums(p->sums);
 }
 
 void rows_multiply(const row_products *p, const rows_result *before)

@@ -1,8 +1,8 @@
 /* linear_tiles.c - see linear_tiles.h.
  *
- * A task is a band of rows by a group of sets of 32 outputs. Where inputs are few, 32 rows, which the first cache
- * holds, go by all sets of the group, whose filters the second one holds: what they make lies side by side. Else a
- * set's filter stays while the band's rows go by. What becomes of sums is made while the next ones are.
+ * A task is a band of rows by a group of sets of 32 outputs. Where inputs are few, 32 rows after the other go by all
+ * sets of the group, whose filters the second cache holds: what they make lies side by side. Else a set's filter stays
+ * while the band's rows go by. What becomes of sums is made while the next ones are.
  *
  * Rows are read where they lie; the last ones, fewer than 32, and rows of f32 are copied into the slot's scratch first.
  * Each sum runs over the inputs in order: no bit depends on how many rows there are, on bands, groups or threads.
@@ -128,9 +128,9 @@ static kiln_status run_task(void *arg, size_t index, unsigned slot, error *e)
     const linear_plan *p = j->p;
     char *own = (char *)j->a->scratch + slot * p->slot_bytes;
     int64_t sets = tile_filter_sets(&p->filter), bands = bands_of(p), each = (sets + j->groups - 1) / j->groups;
-    int64_t group = p->groups ? (int64_t)index / bands : (int64_t)index % j->groups, /* what tasks side by side share */
-        place = p->groups ? (int64_t)index % bands : (int64_t)index / j->groups, first = group * each,
-            last = min64(sets, first + each);
+    int64_t i = (int64_t)index; /* tasks side by side share what stays in the cache */
+    int64_t group = p->groups ? i / bands : i % j->groups, place = p->groups ? i % bands : i / j->groups;
+    int64_t first = group * each, last = min64(sets, first + each);
     task t = {.j = j, .sums = {(float *)(void *)own, (float *)(void *)own + PAIR_SUMS}};
     t.rows = take_band(j, place, own + 2 * PAIR_SUMS * sizeof(float));
     (void)e;
