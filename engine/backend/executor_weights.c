@@ -9,14 +9,15 @@
 #include <string.h>
 
 /* What identifies a leaf: its parts' tensors, wherever they are seen, so that sets which share a tensor share its
- * packed form; their names; or the constant's content. */
+ * packed form; their names; or the constant's content and shape: the same numbers may be rows of another length. */
 static kiln_status leaf_identity(const executor *x, const op *leaf, str *set, str *name, error *e)
 {
     char hex[33];
     if (leaf->kind == OP_CONSTANT) {
         str_append(set, "constant");
         str_append(name, digest_hex(digest_of(leaf->constant, (size_t)shape_count(&leaf->shape) * sizeof(float)), hex));
-        return KILN_OK;
+        for (uint32_t i = 0; i < leaf->shape.rank; i++) str_printf(name, ",%lld", (long long)leaf->shape.dim[i]);
+        return set->failed || name->failed ? error_set(e, KILN_ERR_NOMEM, "out of memory") : KILN_OK;
     }
     for (uint32_t i = 0; i < (leaf->n_part ? leaf->n_part : 1); i++) {
         const op *part = leaf->n_part ? &x->r->op[leaf->part[i] - 1] : leaf;

@@ -373,6 +373,44 @@ static void test_programs_share_packed_weights(void)
     runtime_free(rt);
 }
 
+/* Filters of 32 to 64 channels and of 64 to 32, of the same numbers: each is packed for itself. */
+enum { SIDE = 4, MANY = 64, FEW = 32 };
+static void convolve_both(const backend *b, const float *x, float *many, float *few)
+{
+    static float numbers[MANY * FEW * 9];
+    runtime *rt = open_runtime((runtime_setting){.backend = b});
+    error e = {0};
+    kiln_program *p = program_new(rt, "p", 0, &e);
+    REQUIRE(p);
+    recording *r = program_recording(p);
+    op_attr how = {.conv2d = {{1, 1}, {1, 1, 1, 1}, {1, 1}, 1, {0, 0}}};
+    for (size_t i = 0; i < MANY * FEW * 9; i++) numbers[i] = (float)(i * 37 % 101) / 101 - 0.5f;
+    kiln_t a = record_input(r, "a", KILN_F32, 4, DIMS(1, SIDE, SIDE, FEW)),
+           c = record_input(r, "c", KILN_F32, 4, DIMS(1, SIDE, SIDE, MANY));
+    kiln_t to_many[] = {a, record_constant(r, KILN_F32, numbers, 4, DIMS(MANY, FEW, 3, 3)), {0}},
+           to_few[] = {c, record_constant(r, KILN_F32, numbers, 4, DIMS(FEW, MANY, 3, 3)), {0}};
+    record_output(r, "many", record_op(r, OP_CONV2D, &how, to_many, 3));
+    record_output(r, "few", record_op(r, OP_CONV2D, &how, to_few, 3));
+    CHECK_EQ(program_plan(p, &e), KILN_OK);
+    kiln_bind in[] = {bind_to("a", (void *)(uintptr_t)x, KILN_F32, 4, DIMS(1, SIDE, SIDE, FEW)),
+                      bind_to("c", (void *)(uintptr_t)x, KILN_F32, 4, DIMS(1, SIDE, SIDE, MANY))},
+              out[] = {bind_to("many", many, KILN_F32, 4, DIMS(1, SIDE, SIDE, MANY)),
+                       bind_to("few", few, KILN_F32, 4, DIMS(1, SIDE, SIDE, FEW))};
+    CHECK_MSG(program_run(p, in, 2, out, 2, NULL, NULL, &e) == KILN_OK, "%s", e.message);
+    program_free(p);
+    runtime_free(rt);
+}
+
+static void test_constants_of_the_same_numbers_are_packed_by_shape(void)
+{
+    static float x[SIDE * SIDE * MANY], many[2][SIDE * SIDE * MANY], few[2][SIDE * SIDE * FEW];
+    for (size_t i = 0; i < SIDE * SIDE * MANY; i++) x[i] = (float)(i * 29 % 89) / 89 - 0.5f;
+    convolve_both(&backend_cpu, x, many[0], few[0]);
+    convolve_both(&backend_reference, x, many[1], few[1]);
+    for (size_t i = 0; i < SIDE * SIDE * MANY; i++) CHECK(fabsf(many[0][i] - many[1][i]) < 1e-4f);
+    for (size_t i = 0; i < SIDE * SIDE * FEW; i++) CHECK(fabsf(few[0][i] - few[1][i]) < 1e-4f);
+}
+
 /* ---- while it runs ---- */
 
 static int cancel_later(void *arg) { return --*(int *)arg < 0; }
@@ -667,6 +705,7 @@ int main(int argc, char **argv)
         CASE(test_M12_a_weight_that_is_not_a_number_is_named),
         CASE(test_a_packed_file_is_not_in_memory_twice),
         CASE(test_programs_share_packed_weights),
+        CASE(test_constants_of_the_same_numbers_are_packed_by_shape),
         CASE(test_a_run_is_cancelled_between_ops_and_can_be_repeated),
         CASE(test_N4_the_op_that_made_a_nan_is_named),
         CASE(test_every_op_is_traced_and_the_count_of_flops_is_theirs),
