@@ -124,7 +124,7 @@ static void keep_operands(const maker *m, uint32_t i)
 
 /* What a convolution over rows reads is kept here, where that is too deep: an upsampling is not, what it enlarges is.
  * That is smaller; and a backend may have one kernel for both (graph/fuse.h, fuse_doubled()), which stripes then take
- * as the whole picture does. */
+ * as the whole picture does. No convolution lies between what is kept and such an upsampling: its depth is 0 then. */
 static uint32_t place_to_keep(const maker *m, uint32_t i)
 {
     for (; m->t->op[i].kind == VAE_UPSAMPLE && !vae_is_taken(m->s, i); i = m->t->op[i].in[0]) m->depth[i] = 0;

@@ -136,6 +136,23 @@ static void test_doubled_pictures(void)
     pool_free(several);
 }
 
+/* Of filters whose sums are numbers of bf16 nothing is rounded but the result, as of any convolution. */
+static void test_doubled_pictures_are_exact_where_filters_are(void)
+{
+    if (missing()) return;
+    for (size_t i = 0; i < sizeof doubled_cases / sizeof doubled_cases[0]; i++) {
+        op_setup s;
+        REQUIRE(setup_make(&s, &doubled_cases[i], KILN_BF16, 0));
+        for (size_t k = 0; k < (size_t)shape_count(&s.op.in[1].shape); k++)
+            ((float *)s.in[1])[k] = (float)((int)(k * 37 % 63) - 31) / 512;
+        void *got = run(&s, NULL), *wanted = setup_run(&s, &backend_reference, NULL, 1, NULL, NULL, NULL);
+        CHECK(got && wanted &&
+              setup_near(&s, got, wanted, setup_tolerance(&doubled_cases[i], KILN_BF16), doubled_cases[i].name));
+        mem_free(got), mem_free(wanted);
+        setup_free(&s);
+    }
+}
+
 /* Padding beside rows that were left out would be none of theirs. */
 static void test_doubled_pictures_refused(void)
 {
@@ -263,6 +280,7 @@ int main(int argc, char **argv)
     static const test_case these[] = {CASE(test_bits_depend_on_nothing_else),
                                       CASE(test_rows_depend_on_nothing_else),
                                       CASE(test_doubled_pictures),
+                                      CASE(test_doubled_pictures_are_exact_where_filters_are),
                                       CASE(test_doubled_pictures_refused),
                                       CASE(test_scratch_is_part_of_a_picture),
                                       CASE(test_filters_are_packed_alike)};

@@ -207,7 +207,7 @@ static const char *cpu_numerics(void)
     if (cpu_blocks() != BLOCKS_WIDENED)
         snprintf(blocks, sizeof blocks, ", blocks int8 %d%s", INT8_REVISION,
                  cpu_blocks() == BLOCKS_BY_SHAPE ? " by shape" : "");
-    const char *convolution = cpu_level_get() == CPU_AMX && cpu_gemm_type(KILN_BF16) == KILN_BF16 ? ", tiles 2" : "";
+    const char *convolution = cpu_level_get() == CPU_AMX && cpu_gemm_type(KILN_BF16) == KILN_BF16 ? ", tiles 3" : "";
     snprintf(text, sizeof text, "%s, gemm %s%s%s, oneDNN %s%s", cpu_features(), type, convolution,
              attention[cpu_attention()], gemm_library_version(), blocks);
     return text;
