@@ -119,23 +119,23 @@ static void fuse_residual(fuser *f, op *o)
     }
 }
 
-/* ---- doubled pictures ---- */
+/* ---- upsampled pictures ---- */
 
 enum { ROWS = 1, COLUMNS }; /* of a picture [N,H,W,C] */
 
-static int is_doubled(const op *o, const shape *from)
+static int is_upsampled(const op *o, const shape *from)
 {
     return o->kind == OP_UPSAMPLE && from->rank == 4 && o->shape.dim[ROWS] == 2 * from->dim[ROWS] &&
            o->shape.dim[COLUMNS] == 2 * from->dim[COLUMNS];
 }
 
 /* The picture that the upsampling behind `id` doubled, or 0. *first: the first of its rows there. */
-static uint32_t source_of_doubled(const recording *r, uint32_t id, int64_t *first)
+static uint32_t source_of_upsampled(const recording *r, uint32_t id, int64_t *first)
 {
     const op *o = &r->op[id - 1];
     for (*first = 0; o->kind == OP_SLICE && o->shape.rank == 4 && o->attr.slice.axis == ROWS; o = &r->op[o->in[0] - 1])
         *first += o->attr.slice.start;
-    return o->kind == OP_UPSAMPLE && is_doubled(o, &r->op[o->in[0] - 1].shape) ? o->in[0] : 0;
+    return o->kind == OP_UPSAMPLE && is_upsampled(o, &r->op[o->in[0] - 1].shape) ? o->in[0] : 0;
 }
 
 /* A state may be written between the upsampling and the convolution. */
@@ -146,14 +146,14 @@ static int is_of_state(const recording *r, uint32_t id)
     return o->kind == OP_STATE || o->kind == OP_STATE_WRITE;
 }
 
-void fuse_doubled(recording *r, fuse_takes takes, const void *self)
+void fuse_upsampled(recording *r, fuse_takes takes, const void *self)
 {
     for (size_t i = 0; i < r->n; i++) {
         op o = r->op[i];
         uint32_t from = 0;
-        if (o.kind == OP_CONV2D) from = source_of_doubled(r, o.in[0], &o.attr.conv2d.doubled.first);
+        if (o.kind == OP_CONV2D) from = source_of_upsampled(r, o.in[0], &o.attr.conv2d.upsampled.first);
         if (!from || is_of_state(r, from)) continue;
-        o.attr.conv2d.doubled.rows = r->op[o.in[0] - 1].shape.dim[ROWS];
+        o.attr.conv2d.upsampled.rows = r->op[o.in[0] - 1].shape.dim[ROWS];
         o.in[0] = from;
         if (takes(self, r, &o)) r->op[i] = o;
     }

@@ -6,7 +6,7 @@
  *   conv/linear + add          -> its residual (shapes equal; computed where the add stood)
  *   linears of one x that feed one attention (q,k,v; k,v) -> one linear over stacked weights, and slices of it
  *   map of a map, add, mul, affine or act -> one expression
- *   conv of a doubled picture  -> reads the picture itself, where the backend can (fuse_doubled())
+ *   conv of an upsampled picture  -> reads the picture itself, where the backend can (fuse_upsampled())
  *   what nothing reads         -> removed
  */
 #ifndef KILN_GRAPH_FUSE_H
@@ -18,10 +18,10 @@
  * change; r->output follows. */
 kiln_status fuse(recording *r, error *e);
 /* Before fuse(): where conv2d reads what upsample_nearest doubled, or a slice of its rows, it reads what was doubled
- * instead (conv2d_attr.doubled), so that the larger picture is never made. Only where `takes` says that the backend has
- * a kernel for the conv2d as it would be; whoever else reads the larger picture still gets it. */
+ * instead (conv2d_attr.upsampled), so that the larger picture is never made. Only where `takes` says that the backend
+ * has a kernel for the conv2d as it would be; whoever else reads the larger picture still gets it. */
 typedef int (*fuse_takes)(const void *self, const recording *r, const op *conv2d);
-void fuse_doubled(recording *r, fuse_takes takes, const void *self);
+void fuse_upsampled(recording *r, fuse_takes takes, const void *self);
 /* Only removes dead ops and puts leaves first: the unfused program, for tests. */
 kiln_status fuse_nothing(recording *r, error *e);
 

@@ -82,11 +82,11 @@ typedef enum {
 typedef struct {
     int32_t stride[2], pad[4], dilation[2]; /* h,w; top,left,bottom,right; all resolved (no 0 = 1) */
     int32_t groups;
-    /* fuse_doubled(): x is read as upsample_nearest would make it, with twice its rows and columns; of that, `rows`
+    /* fuse_upsampled(): x is read as upsample_nearest would make it, with twice its rows and columns; of that, `rows`
      * rows from `first` on. rows 0: as it is. */
     struct {
         int64_t first, rows;
-    } doubled;
+    } upsampled;
 } conv2d_attr;
 
 typedef struct {

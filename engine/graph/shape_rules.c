@@ -284,8 +284,8 @@ static uint64_t attention_flops(const op_attr *a, const shape *const *in, uint32
     return times(2 * (uint64_t)(shape_count(in[0]) + shape_count(out)), keys);
 }
 
-/* Of a doubled picture's row or column there are half as many numbers: two taps or more meet the same one. */
-static int64_t taps_of(const op_attr *attr, int64_t taps) { return attr->conv2d.doubled.rows ? taps / 2 + 1 : taps; }
+/* Of an upsampled picture's row or column there are half as many numbers: two taps or more meet the same one. */
+static int64_t taps_of(const op_attr *attr, int64_t taps) { return attr->conv2d.upsampled.rows ? taps / 2 + 1 : taps; }
 
 uint64_t flops_of_op(op_kind kind, const op_attr *attr, const shape *const *in, uint32_t n_in, const shape *out)
 {

@@ -123,7 +123,7 @@ static void keep_operands(const maker *m, uint32_t i)
 }
 
 /* What a convolution over rows reads is kept here, where that is too deep: an upsampling is not, what it enlarges is.
- * That is smaller; and a backend may have one kernel for both (graph/fuse.h, fuse_doubled()), which stripes then take
+ * That is smaller; and a backend may have one kernel for both (graph/fuse.h, fuse_upsampled()), which stripes then take
  * as the whole picture does. No convolution lies between what is kept and such an upsampling: its depth is 0 then. */
 static uint32_t place_to_keep(const maker *m, uint32_t i)
 {

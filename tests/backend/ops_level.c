@@ -1,7 +1,7 @@
 /* ops_level.c - see ops_level.h. */
 #include "ops_level.h"
 
-#include "ops_rows_doubled.h"
+#include "ops_rows_upsampled.h"
 #include "ops_run.h"
 
 #include "backend/cpu/instructions.h"
@@ -16,8 +16,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The ones of doubled pictures follow: only with AMX there is a kernel. */
-enum { N_PLAIN = sizeof cases / sizeof cases[0], N_CASES = N_PLAIN + sizeof doubled_cases / sizeof doubled_cases[0] };
+/* The ones of upsampled pictures follow: only with AMX there is a kernel. */
+enum {
+    N_PLAIN = sizeof cases / sizeof cases[0],
+    N_CASES = N_PLAIN + sizeof upsampled_cases / sizeof upsampled_cases[0]
+};
 enum { VARIANTS = 9, STORED_PAST = 5 /* the first ones, past the caches */ };
 /* mixed: every other operand is of this type, where the op reads any */
 static const struct {
@@ -31,10 +34,10 @@ static const struct {
 static pool *pools[5];
 static void *expected_results[N_CASES][VARIANTS]; /* the reference's, made once and inherited by every child */
 
-static const op_case *row_at(size_t i) { return i < N_PLAIN ? &cases[i] : &doubled_cases[i - N_PLAIN]; }
+static const op_case *row_at(size_t i) { return i < N_PLAIN ? &cases[i] : &upsampled_cases[i - N_PLAIN]; }
 /* Weights here are numbers of bf16, and sums of two and four of them are rounded to it: by 1.6e-3 of each on average,
  * and the result's last bit may be another. Measured 2.4e-3 to 2.6e-3 of the whole. */
-static int is_doubled(size_t i) { return i >= N_PLAIN; }
+static int is_upsampled(size_t i) { return i >= N_PLAIN; }
 static int is_meant(size_t i, const char *level, const char *prefix)
 {
     return strncmp(row_at(i)->name, prefix, strlen(prefix)) == 0 && (i < N_PLAIN || strcmp(level, "amx") == 0);
@@ -92,9 +95,9 @@ static int run_variant(size_t row, int v)
              variants[v].saturates ? ", saturating" : "");
     if (!setup_make(&s, c, type, pad)) return 0;
     if (!changed(&s, v)) return setup_free(&s), 1;
-    if (is_doubled(row) && type != KILN_BF16) return setup_free(&s), 1;
+    if (is_upsampled(row) && type != KILN_BF16) return setup_free(&s), 1;
     double own = int8_tolerance(c, type), tolerance = own > 0 ? own : setup_tolerance(c, type);
-    if (rounds_exponentials(&s.op, type) || is_doubled(row)) tolerance = 3.5e-3;
+    if (rounds_exponentials(&s.op, type) || is_upsampled(row)) tolerance = 3.5e-3;
     if (variants[v].saturates) tolerance *= SATURATED;
     int ok = expected != NULL;
     for (unsigned threads = 1; threads <= (v < STORED_PAST ? 4 : 2) && ok; threads++) {

@@ -3,7 +3,7 @@
  * filters of every type, and those that come row by row, are packed into the same bytes.
  */
 #include "harness.h"
-#include "ops_rows_doubled.h"
+#include "ops_rows_upsampled.h"
 #include "ops_run.h"
 
 #include "backend/cpu/cpu.h"
@@ -95,14 +95,14 @@ static void test_bits_depend_on_nothing_else(void)
     pool_free(several);
 }
 
-/* Rows of the result of a doubled picture, from an even one and from an odd one, as a stripe makes them and as the
+/* Rows of the result of an upsampled picture, from an even one and from an odd one, as a stripe makes them and as the
  * whole does; `seen` rows of it, of which the result has two less. */
-static void check_doubled_rows(const op_setup *all, const char *whole, int64_t from, int64_t seen, pool *several)
+static void check_upsampled_rows(const op_setup *all, const char *whole, int64_t from, int64_t seen, pool *several)
 {
     const int64_t *x = all->op.in[0].shape.dim, *o = all->op.out.shape.dim;
     op_case c = {.op = all->op};
     op_setup s;
-    c.op.attr.conv2d.doubled.first = from - 1, c.op.attr.conv2d.doubled.rows = seen;
+    c.op.attr.conv2d.upsampled.first = from - 1, c.op.attr.conv2d.upsampled.rows = seen;
     c.op.attr.conv2d.pad[0] = c.op.attr.conv2d.pad[2] = 0;
     c.op.out.shape.dim[1] = seen - 2;
     REQUIRE(setup_make(&s, &c, KILN_BF16, 0));
@@ -116,20 +116,22 @@ static void check_doubled_rows(const op_setup *all, const char *whole, int64_t f
     setup_free(&s);
 }
 
-static void test_doubled_pictures(void)
+static void test_upsampled_pictures(void)
 {
     static const int64_t width[] = {21, 32, 8};
     if (missing()) return;
     pool *several = pool_new(3);
     for (size_t i = 0; i < 3; i++) {
-        op_case c = DOUBLED("", 1, 40, width[i], 64, 64, 0, 80, 1, 1, .n_in = 3);
+        op_case c = UPSAMPLED("", 1, 40, width[i], 64, 64, 0, 80, 1, 1, .n_in = 3);
         op_setup s;
         REQUIRE(setup_make(&s, &c, KILN_BF16, 0));
         void *whole = run(&s, NULL), *by_threads = run(&s, several);
         REQUIRE(whole && by_threads);
         CHECK(memcmp(whole, by_threads, setup_bytes(&s)) == 0);
-        check_doubled_rows(&s, result(whole), 2, 10, several), check_doubled_rows(&s, result(whole), 7, 13, several);
-        check_doubled_rows(&s, result(whole), 40, 3, several), check_doubled_rows(&s, result(whole), 1, 70, several);
+        check_upsampled_rows(&s, result(whole), 2, 10, several),
+            check_upsampled_rows(&s, result(whole), 7, 13, several);
+        check_upsampled_rows(&s, result(whole), 40, 3, several),
+            check_upsampled_rows(&s, result(whole), 1, 70, several);
         mem_free(whole), mem_free(by_threads);
         setup_free(&s);
     }
@@ -137,35 +139,36 @@ static void test_doubled_pictures(void)
 }
 
 /* Of filters whose sums are numbers of bf16 nothing is rounded but the result, as of any convolution. */
-static void test_doubled_pictures_are_exact_where_filters_are(void)
+static void test_upsampled_pictures_are_exact_where_filters_are(void)
 {
     if (missing()) return;
-    for (size_t i = 0; i < sizeof doubled_cases / sizeof doubled_cases[0]; i++) {
+    for (size_t i = 0; i < sizeof upsampled_cases / sizeof upsampled_cases[0]; i++) {
         op_setup s;
-        REQUIRE(setup_make(&s, &doubled_cases[i], KILN_BF16, 0));
+        REQUIRE(setup_make(&s, &upsampled_cases[i], KILN_BF16, 0));
         for (size_t k = 0; k < (size_t)shape_count(&s.op.in[1].shape); k++)
             ((float *)s.in[1])[k] = (float)((int)(k * 37 % 63) - 31) / 512;
         void *got = run(&s, NULL), *wanted = setup_run(&s, &backend_reference, NULL, 1, NULL, NULL, NULL);
         CHECK(got && wanted &&
-              setup_near(&s, got, wanted, setup_tolerance(&doubled_cases[i], KILN_BF16), doubled_cases[i].name));
+              setup_near(&s, got, wanted, setup_tolerance(&upsampled_cases[i], KILN_BF16), upsampled_cases[i].name));
         mem_free(got), mem_free(wanted);
         setup_free(&s);
     }
 }
 
 /* Padding beside rows that were left out would be none of theirs. */
-static void test_doubled_pictures_refused(void)
+static void test_upsampled_pictures_refused(void)
 {
     if (missing()) return;
-    static const op_case wrong[] = {
-        DOUBLED("", 1, 8, 16, 64, 32, 2, 14, 1, 1, .n_in = 3), DOUBLED("", 1, 8, 16, 64, 32, 0, 14, 1, 1, .n_in = 3),
-        DOUBLED("", 1, 8, 16, 48, 32, 0, 16, 1, 1, .n_in = 3), DOUBLED("", 1, 8, 4, 64, 32, 0, 16, 1, 1, .n_in = 3)};
+    static const op_case wrong[] = {UPSAMPLED("", 1, 8, 16, 64, 32, 2, 14, 1, 1, .n_in = 3),
+                                    UPSAMPLED("", 1, 8, 16, 64, 32, 0, 14, 1, 1, .n_in = 3),
+                                    UPSAMPLED("", 1, 8, 16, 48, 32, 0, 16, 1, 1, .n_in = 3),
+                                    UPSAMPLED("", 1, 8, 4, 64, 32, 0, 16, 1, 1, .n_in = 3)};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         op_setup s;
         kernel *k = NULL;
         error e = {0};
         REQUIRE(setup_make(&s, &wrong[i], KILN_BF16, 0));
-        CHECK(!backend_cpu.takes_doubled(&s.op));
+        CHECK(!backend_cpu.takes_upsampled(&s.op));
         CHECK_EQ(backend_cpu.prepare(&s.op, &k, &e), KILN_ERR_UNSUPPORTED);
         setup_free(&s);
     }
@@ -277,12 +280,10 @@ static void test_filters_are_packed_alike(void)
 
 int main(int argc, char **argv)
 {
-    static const test_case these[] = {CASE(test_bits_depend_on_nothing_else),
-                                      CASE(test_rows_depend_on_nothing_else),
-                                      CASE(test_doubled_pictures),
-                                      CASE(test_doubled_pictures_are_exact_where_filters_are),
-                                      CASE(test_doubled_pictures_refused),
-                                      CASE(test_scratch_is_part_of_a_picture),
-                                      CASE(test_filters_are_packed_alike)};
+    static const test_case these[] = {
+        CASE(test_bits_depend_on_nothing_else), CASE(test_rows_depend_on_nothing_else),
+        CASE(test_upsampled_pictures),          CASE(test_upsampled_pictures_are_exact_where_filters_are),
+        CASE(test_upsampled_pictures_refused),  CASE(test_scratch_is_part_of_a_picture),
+        CASE(test_filters_are_packed_alike)};
     return test_main(argc, argv, these, sizeof these / sizeof these[0]);
 }

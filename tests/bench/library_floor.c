@@ -173,7 +173,7 @@ static double layer(const char *line, int half)
     dnnl_data_type_t type = half ? dnnl_bf16 : dnnl_f32;
     if (strcmp(kind, "linear") == 0 && rank && of == 2) return linear(x, rank, w, type);
     if (strcmp(kind, "conv2d") != 0 || rank != 4 || of != 4 || out != 4) return 0;
-    if (strstr(arrow, " +doubled")) x[1] *= 2, x[2] *= 2; /* no library reads the smaller picture */
+    if (strstr(arrow, " +upsampled")) x[1] *= 2, x[2] *= 2; /* no library reads the smaller picture */
     double direct = convolution(x, w, y, dnnl_convolution_direct, type);
     double other = w[2] == 3 ? convolution(x, w, y, dnnl_convolution_winograd, dnnl_f32) : 0;
     return other > 0 && (other < direct || !direct) ? other : direct;

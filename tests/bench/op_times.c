@@ -317,9 +317,9 @@ static size_t text_of(const op_desc *one, char *out, size_t size)
     }
     if (one->kind == OP_ATTENTION && n < size)
         n += (size_t)snprintf(out + n, size - n, ", %u heads", (unsigned)one->attr.attention.heads);
-    static const char *const after[] = {" +act", " +geglu", " +residual", " +doubled"};
+    static const char *const after[] = {" +act", " +geglu", " +residual", " +upsampled"};
     const uint32_t has[] = {one->epilogue.act, one->epilogue.geglu, one->epilogue.residual,
-                            one->kind == OP_CONV2D && one->attr.conv2d.doubled.rows};
+                            one->kind == OP_CONV2D && one->attr.conv2d.upsampled.rows};
     for (int i = 0; i < 4; i++)
         if (has[i] && n < size) n += (size_t)snprintf(out + n, size - n, "%s", after[i]);
     return n;

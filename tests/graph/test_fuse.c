@@ -234,7 +234,7 @@ static void test_operands_stand_before_their_readers_in_random_programs(void)
     }
 }
 
-/* ---- doubled pictures ---- */
+/* ---- upsampled pictures ---- */
 
 static kiln_t upsampled(bench *b, kiln_t x, int64_t h, int64_t w)
 {
@@ -244,7 +244,7 @@ static kiln_t upsampled(bench *b, kiln_t x, int64_t h, int64_t w)
 static int takes_all(const void *self, const recording *r, const op *conv2d)
 {
     (void)self;
-    return r && conv2d->attr.conv2d.doubled.rows > 0;
+    return r && conv2d->attr.conv2d.upsampled.rows > 0;
 }
 static int takes_none(const void *self, const recording *r, const op *conv2d)
 {
@@ -252,22 +252,22 @@ static int takes_none(const void *self, const recording *r, const op *conv2d)
     return 0;
 }
 
-/* A conv2d of `y`, as fuse_doubled() and fuse() leave it. */
+/* A conv2d of `y`, as fuse_upsampled() and fuse() leave it. */
 static const op *conv_of(bench *b, kiln_t y, fuse_takes takes)
 {
     kiln_t out = put_conv(&b->c, y, 8, 3, 1);
-    fuse_doubled(&b->r, takes, NULL);
+    fuse_upsampled(&b->r, takes, NULL);
     return fused(b, out, OP_CONV2D);
 }
 
-static void test_a_convolution_reads_what_was_doubled(void)
+static void test_a_convolution_reads_what_was_upsampled(void)
 {
     bench b;
     start(&b);
     const op *o = conv_of(&b, upsampled(&b, b.x, 8, 8), takes_all);
     CHECK_EQ(count(&b, OP_UPSAMPLE), 0);
     CHECK_EQ(b.r.op[o->in[0] - 1].kind, OP_INPUT);
-    CHECK_EQ(o->attr.conv2d.doubled.first, 0), CHECK_EQ(o->attr.conv2d.doubled.rows, 8);
+    CHECK_EQ(o->attr.conv2d.upsampled.first, 0), CHECK_EQ(o->attr.conv2d.upsampled.rows, 8);
     recording_free(&b.r);
 }
 
@@ -278,11 +278,11 @@ static void test_a_convolution_reads_some_rows_of_it(void)
     kiln_t rows = put_slice(&b.c, put_slice(&b.c, upsampled(&b, b.x, 8, 8), 1, 1, 6), 1, 2, 3);
     const op *o = conv_of(&b, rows, takes_all);
     CHECK_EQ(count(&b, OP_UPSAMPLE) + count(&b, OP_SLICE), 0);
-    CHECK_EQ(o->attr.conv2d.doubled.first, 3), CHECK_EQ(o->attr.conv2d.doubled.rows, 3);
+    CHECK_EQ(o->attr.conv2d.upsampled.first, 3), CHECK_EQ(o->attr.conv2d.upsampled.rows, 3);
     recording_free(&b.r);
 }
 
-static void test_others_still_get_the_doubled_picture(void)
+static void test_others_still_get_the_upsampled_picture(void)
 {
     bench b;
     start(&b);
@@ -294,7 +294,7 @@ static void test_others_still_get_the_doubled_picture(void)
     recording_free(&b.r);
 }
 
-static void test_what_is_not_doubled_stays(void)
+static void test_what_is_not_upsampled_stays(void)
 {
     static const int64_t sizes[][2] = {{12, 12}, {8, 4}, {4, 8}, {7, 8}};
     for (size_t i = 0; i <= sizeof sizes / sizeof sizes[0]; i++) {
@@ -304,18 +304,18 @@ static void test_what_is_not_doubled_stays(void)
                          : put_slice(&b.c, upsampled(&b, b.x, 8, 8), 2, 0, 4); /* columns */
         const op *o = conv_of(&b, y, takes_all);
         CHECK_EQ(count(&b, OP_UPSAMPLE), 1);
-        CHECK_EQ(o->attr.conv2d.doubled.rows, 0);
+        CHECK_EQ(o->attr.conv2d.upsampled.rows, 0);
         recording_free(&b.r);
     }
     bench b;
     start(&b);
     const op *o = conv_of(&b, upsampled(&b, b.x, 8, 8), takes_none);
     CHECK_EQ(count(&b, OP_UPSAMPLE), 1);
-    CHECK_EQ(o->attr.conv2d.doubled.rows, 0);
+    CHECK_EQ(o->attr.conv2d.upsampled.rows, 0);
     recording_free(&b.r);
 }
 
-static void test_a_doubled_state_stays(void)
+static void test_an_upsampled_state_stays(void)
 {
     bench b;
     start(&b);
@@ -360,11 +360,11 @@ int main(int argc, char **argv)
         CASE(test_a_bias_on_one_of_them_leaves_it_out),
         CASE(test_q_that_others_read_stays_alone),
         CASE(test_what_nothing_reads_goes),
-        CASE(test_a_convolution_reads_what_was_doubled),
+        CASE(test_a_convolution_reads_what_was_upsampled),
         CASE(test_a_convolution_reads_some_rows_of_it),
-        CASE(test_others_still_get_the_doubled_picture),
-        CASE(test_what_is_not_doubled_stays),
-        CASE(test_a_doubled_state_stays),
+        CASE(test_others_still_get_the_upsampled_picture),
+        CASE(test_what_is_not_upsampled_stays),
+        CASE(test_an_upsampled_state_stays),
         CASE(test_operands_stand_before_their_readers_in_random_programs),
         CASE(test_every_allocation_may_fail),
     };

@@ -34,7 +34,7 @@ static void test_grouped_linears(void) { rows("tiles", "grouped_linear KILN_"), 
 static void test_transposed_linears(void) { rows("tiles", "linear_transposed KILN_"); }
 static void test_convolutions(void)
 {
-    rows("tiles", "conv2d int8 "), rows("tiles", "conv2d tiles"), rows("tiles", "conv2d doubled");
+    rows("tiles", "conv2d int8 "), rows("tiles", "conv2d tiles"), rows("tiles", "conv2d upsampled");
 }
 
 /* What a processor with AMX takes, asked in a child, since it is chosen once: tiles for many rows. */

@@ -100,10 +100,10 @@ kiln_status cpu_prepare_conv2d(cpu_kernel *c, error *e)
     if (op->attr.conv2d.groups != 1) return prepare_groups(c, e);
     if (!shape_count(&op->out.shape) || !shape_count(&op->in[0].shape))
         return error_set(e, KILN_ERR_UNSUPPORTED, "conv2d: an operand without elements");
-    if (op->attr.conv2d.doubled.rows)
-        return convolution_tiles_take_doubled(op)
+    if (op->attr.conv2d.upsampled.rows)
+        return convolution_tiles_take_upsampled(op)
                    ? convolution_tiles_prepare(c, e)
-                   : error_set(e, KILN_ERR_UNSUPPORTED, "conv2d: no kernel that reads a picture as if doubled");
+                   : error_set(e, KILN_ERR_UNSUPPORTED, "conv2d: no kernel that reads a picture as if upsampled");
     if (is_linear(op)) return linear_prepare_as(c, rows_of(&op->in[0]), w[1], w[0], e);
     if (winograd_fits(op)) return winograd_prepare(c, e);
     if (convolution_tiles_fit(op)) return convolution_tiles_prepare(c, e);

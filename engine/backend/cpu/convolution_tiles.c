@@ -5,7 +5,7 @@
  * further. Elsewhere there is a plane for each tap of a row, with as many pixels a row as the result has, so that 16
  * pixels of it stand one behind the other wherever rows end.
  *
- * A doubled picture (conv2d_attr.doubled) is never made. A result's 3x3 window over it sees 2x2 numbers, and which
+ * An upsampled picture (conv2d_attr.upsampled) is never made. A result's 3x3 window over it sees 2x2 numbers, and which
  * depends on whether its row and column are even: so each pixel of the picture that was doubled has four results, of
  * 2x2 taps each, whose filters tile_products.h packs. That is 4/9 of the products.
  *
@@ -41,9 +41,9 @@ typedef struct {
     tile_filter filter;
     int64_t images, H, W, C, OH, OW, top, left;
     int64_t high, wide;    /* of the window that a pixel's products see */
-    int64_t rows, columns; /* of pixels; of the result, but for a doubled picture */
+    int64_t rows, columns; /* of pixels; of the result, but for an upsampled picture */
     int64_t pixels;        /* of all images */
-    int64_t odd;           /* of a doubled picture: rows of its first pixels that are none of the result */
+    int64_t odd;           /* of an upsampled picture: rows of its first pixels that are none of the result */
     int64_t depth;         /* of 32 channels */
     int64_t planes, row;   /* of 32 channels; lines of a plane's row */
     int64_t whole, band;   /* every pixel is in a task; rows of pixels in a band */
@@ -78,16 +78,16 @@ int convolution_tiles_fit(const op_desc *op)
     for (int i = 0; i < 4; i++) plain &= t->pad[i] >= 0 && t->pad[i] < w[2 + i % 2];
     return plain && tile_products_fit(op) && w[2] * w[3] > 1 && w[2] <= MOST_TAPS && w[3] <= MOST_TAPS &&
            x[3] % STRIP_CHANNELS == 0 && x[3] >= LEAST_CHANNELS && w[0] % SET_OUTPUTS == 0 &&
-           (t->doubled.rows ? x[2] : op->out.shape.dim[2]) >= LEAST_WIDTH;
+           (t->upsampled.rows ? x[2] : op->out.shape.dim[2]) >= LEAST_WIDTH;
 }
 
 /* Padding is beside the picture, not beside rows that were left out. */
-int convolution_tiles_take_doubled(const op_desc *op)
+int convolution_tiles_take_upsampled(const op_desc *op)
 {
     const conv2d_attr *t = &op->attr.conv2d;
     const int64_t *x = op->in[0].shape.dim, *w = op->in[1].shape.dim;
-    int edges =
-        (t->pad[0] == 0 || t->doubled.first == 0) && (t->pad[2] == 0 || t->doubled.first + t->doubled.rows == 2 * x[1]);
+    int edges = (t->pad[0] == 0 || t->upsampled.first == 0) &&
+                (t->pad[2] == 0 || t->upsampled.first + t->upsampled.rows == 2 * x[1]);
     return edges && w[2] == 3 && w[3] == 3 && t->pad[1] == 1 && t->pad[3] == 1 && convolution_tiles_fit(op);
 }
 
@@ -138,7 +138,7 @@ static void fill_from(const call *j, int64_t image, int64_t y, uint16_t *lines, 
     fill_row(p, from, n, apart, lines + row * p->row * LINE_NUMBERS, plane);
 }
 
-/* Of a doubled picture: the tile's pixels, row by row, each at every other of the result's. */
+/* Of an upsampled picture: the tile's pixels, row by row, each at every other of the result's. */
 static void store_phase(const call *j, const band *b, int64_t first, int64_t n, const float *sums, int64_t set,
                         int64_t phase)
 {
@@ -158,7 +158,7 @@ static void finish_tile(const call *j, const band *b, int64_t tile, float *sums,
     const tiles_plan *p = j->p;
     int64_t first = tile * STRIP_PIXELS, n = min64(STRIP_PIXELS, b->rows * p->columns - first);
     tile_set_activate(j->c, j->a, sums, set);
-    if (p->filter.doubled)
+    if (p->filter.upsampled)
         store_phase(j, b, first, n, sums, set, phase);
     else
         tile_set_store(j->c, j->a, sums, n, (b->image * p->OH + b->first) * p->OW + first, 1, set);
@@ -180,8 +180,8 @@ static strip_products products_of(const call *j, const band *b, int64_t set, int
                             .column = (size_t)(p->planes > 1 ? b->plane : 1)};
 }
 
-/* Two tiles of the band, the second of which may be missing. Of a doubled picture an odd result's taps begin a row or a
- * column further. */
+/* Two tiles of the band, the second of which may be missing. Of an upsampled picture an odd result's taps begin a row
+ * or a column further. */
 static void take_tiles(const call *j, const band *b, int64_t tile, int64_t tiles, int64_t phase, strip_products *s)
 {
     size_t further = ((size_t)phase / 2 * s->row + (size_t)phase % 2 * s->column) * LINE_NUMBERS;
@@ -352,15 +352,15 @@ static void place_scratch(cpu_kernel *c, tiles_plan *p)
 /* Rounded down; of -2 or more. */
 static int64_t half_of(int64_t y) { return (y + 2) / 2 - 1; }
 
-/* A result's row y has its window's middle in row y + 1 - pad + first of the doubled picture, half of which is the
+/* A result's row y has its window's middle in row y + 1 - pad + first of the upsampled picture, half of which is the
  * pixel. */
-static void place_doubled(tiles_plan *p, const conv2d_attr *t)
+static void place_upsampled(tiles_plan *p, const conv2d_attr *t)
 {
-    int64_t begin = t->doubled.first + 1 - t->pad[0], pixel = half_of(begin);
+    int64_t begin = t->upsampled.first + 1 - t->pad[0], pixel = half_of(begin);
     p->odd = begin - 2 * pixel;
     p->rows = half_of(begin + p->OH - 1) - pixel + 1, p->columns = p->W;
     p->top = 1 - pixel;
-    p->filter.high = p->filter.wide = 2, p->filter.doubled = 1;
+    p->filter.high = p->filter.wide = 2, p->filter.upsampled = 1;
 }
 
 kiln_status convolution_tiles_prepare(cpu_kernel *c, error *e)
@@ -374,7 +374,7 @@ kiln_status convolution_tiles_prepare(cpu_kernel *c, error *e)
     p->filter = (tile_filter){.outputs = w[0], .inputs = w[1], .high = w[2], .wide = w[3]};
     p->high = w[2], p->wide = w[3], p->rows = p->OH, p->columns = p->OW;
     p->top = op->attr.conv2d.pad[0], p->left = op->attr.conv2d.pad[1];
-    if (op->attr.conv2d.doubled.rows) place_doubled(p, &op->attr.conv2d);
+    if (op->attr.conv2d.upsampled.rows) place_upsampled(p, &op->attr.conv2d);
     p->pixels = p->images * p->rows * p->columns;
     p->depth = p->C / STRIP_CHANNELS;
     p->planes = p->columns % STRIP_PIXELS ? p->wide : 1;
@@ -389,7 +389,7 @@ kiln_status convolution_tiles_prepare(cpu_kernel *c, error *e)
 }
 #else
 int convolution_tiles_fit(const op_desc *op) { return (void)op, 0; }
-int convolution_tiles_take_doubled(const op_desc *op) { return (void)op, 0; }
+int convolution_tiles_take_upsampled(const op_desc *op) { return (void)op, 0; }
 kiln_status convolution_tiles_prepare(cpu_kernel *c, error *e)
 {
     return (void)c, error_set(e, KILN_ERR_BUG, "conv2d: no tiles here");

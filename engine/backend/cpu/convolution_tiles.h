@@ -5,7 +5,7 @@
 #include "backend/cpu/cpu.h"
 
 int convolution_tiles_fit(const op_desc *);
-int convolution_tiles_take_doubled(const op_desc *); /* the same of one whose attr.conv2d.doubled is set */
+int convolution_tiles_take_upsampled(const op_desc *); /* the same of one whose attr.conv2d.upsampled is set */
 kiln_status convolution_tiles_prepare(cpu_kernel *, error *);
 
 #endif

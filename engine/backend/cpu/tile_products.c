@@ -127,10 +127,10 @@ typedef struct {
 static const row_form numbers = {.type = KILN_F32, .block = 1, .block_bytes = sizeof(float)};
 
 /* Taps of a filter as it comes, and of all that is packed for it. */
-static int64_t taps_given(const tile_filter *f) { return f->doubled ? 9 : tile_filter_taps(f); }
+static int64_t taps_given(const tile_filter *f) { return f->upsampled ? 9 : tile_filter_taps(f); }
 static int64_t taps_packed(const tile_filter *f) { return tile_filter_phases(f) * tile_filter_taps(f); }
 
-/* Of a doubled picture's filter a "row" of taps is a phase. */
+/* Of an upsampled picture's filter a "row" of taps is a phase. */
 static block_panel words_of(const tile_filter *f)
 {
     int64_t taps = tile_filter_taps(f), depth = f->inputs / STRIP_CHANNELS;
@@ -142,7 +142,7 @@ static block_panel words_of(const tile_filter *f)
                          .high = f->high,
                          .high_stride = f->wide * TILE_SUMS,
                          .wide_stride = TILE_SUMS};
-    if (f->doubled)
+    if (f->upsampled)
         layout.high = tile_filter_phases(f), layout.wide = taps, layout.high_stride = depth * taps * TILE_SUMS;
     block_panel b;
     block_panel_of_words(&b, &layout, f->outputs, f->inputs, KILN_BF16, &numbers, taps_packed(f));
@@ -160,7 +160,7 @@ static void add_taps(const float *w, size_t apart, float *even, float *odd)
 }
 
 /* n filters of 3x3, from the end of `rows` on, become n times 4 of 2x2, from its beginning on. */
-static void double_filters(float *rows, size_t n)
+static void upsampled_filters(float *rows, size_t n)
 {
     const float *from = rows + n * (16 - 9);
     for (size_t i = 0; i < n; i++, from += 9, rows += 16) {
@@ -189,7 +189,7 @@ static kiln_status read_strip(const packing *j, size_t strip, float *rows, error
         kiln_status st = dtype_convert(to, KILN_F32, j->src + first * dtype_size(j->dtype), j->dtype, n);
         if (st != KILN_OK) return error_set(e, st, "weights of type %s are not supported", dtype_name(j->dtype));
     }
-    if (f->doubled) double_filters(rows, PANEL_OUTPUTS * (size_t)f->inputs);
+    if (f->upsampled) upsampled_filters(rows, PANEL_OUTPUTS * (size_t)f->inputs);
     return KILN_OK;
 }
 
@@ -201,7 +201,7 @@ static kiln_status pack_strip(void *arg, size_t strip, unsigned slot, error *e)
     char *own = j->scratch + slot * j->c->base.pack_scratch[1];
     row_form form = numbers;
     block_rows from = {.form = &form, .data = j->src, .half = f->outputs, .inputs = f->inputs};
-    if (j->rows || f->doubled || !(j->dtype == KILN_F32 || j->dtype == KILN_BF16 || j->dtype == KILN_F16)) {
+    if (j->rows || f->upsampled || !(j->dtype == KILN_F32 || j->dtype == KILN_BF16 || j->dtype == KILN_F16)) {
         float *rows = (float *)(void *)(own + block_panel_scratch(&panel));
         TRY(read_strip(j, strip, rows, e));
         from.data = (const char *)rows, from.first = -(int64_t)(strip * PANEL_OUTPUTS);
@@ -257,7 +257,7 @@ void tile_filter_keep(cpu_kernel *c)
     c->base.pack_scratch[1] = round_up(block_panel_scratch(&panel) + PANEL_OUTPUTS * packed_row(f) * sizeof(float), 64);
     c->base.packed_bytes[1] = (size_t)f->outputs * packed_row(f) * 2;
     snprintf(c->base.pack_form[1], sizeof c->base.pack_form[1], "tiles:bf16:%lldx%lld%s", (long long)f->high,
-             (long long)f->wide, f->doubled ? ":doubled" : "");
-    c->base.name = f->doubled ? "tiles:amx_bf16:doubled" : "tiles:amx_bf16";
+             (long long)f->wide, f->upsampled ? ":upsampled" : "");
+    c->base.name = f->upsampled ? "tiles:amx_bf16:upsampled" : "tiles:amx_bf16";
 }
 #endif

@@ -2,9 +2,9 @@
  * (convolution_strips.h has the tiles). Layer: backend.
  *
  * A filter is packed as [outputs / 16][inputs / 32][taps] tiles. Products make sets of 32 outputs: two panels of 16,
- * one behind the other; of GEGLU 16 values and their gates. Of a 3x3 filter over a doubled picture
- * (conv2d_attr.doubled) each panel has four filters of 2x2 taps, one behind the other: of results in even rows and even
- * columns, even rows and odd columns, and so on. Taps that meet the same number there are added up.
+ * one behind the other; of GEGLU 16 values and their gates. Of a 3x3 filter over an upsampled picture
+ * (conv2d_attr.upsampled) each panel has four filters of 2x2 taps, one behind the other: of results in even rows and
+ * even columns, even rows and odd columns, and so on. Taps that meet the same number there are added up.
  */
 #ifndef KILN_BACKEND_CPU_TILE_PRODUCTS_H
 #define KILN_BACKEND_CPU_TILE_PRODUCTS_H
@@ -17,14 +17,14 @@ enum { SET_OUTPUTS = 2 * PANEL_OUTPUTS };
 /* The first member of a kernel's plan. Inputs are a multiple of 32, outputs (gates included) of 32. */
 typedef struct {
     int64_t outputs, inputs, high, wide; /* taps of a product */
-    int gated, doubled;
+    int gated, upsampled;
 } tile_filter;
 
 /* Products of operands of these types, by tiles: AMX is there, and the weights are numbers? */
 int tile_products_fit(const op_desc *);
 static inline int64_t tile_filter_taps(const tile_filter *f) { return f->high * f->wide; }
 static inline int64_t tile_filter_sets(const tile_filter *f) { return f->outputs / SET_OUTPUTS; }
-static inline int64_t tile_filter_phases(const tile_filter *f) { return f->doubled ? 4 : 1; }
+static inline int64_t tile_filter_phases(const tile_filter *f) { return f->upsampled ? 4 : 1; }
 /* Of one phase. */
 static inline size_t tile_panel_numbers(const tile_filter *f)
 {

@@ -10,15 +10,15 @@ static double conv_at(const op_desc *op, const kernel_args *a, int64_t n, int64_
     const float *weight = (const float *)a->in[1] + o * I * kh * kw;
     int64_t first = o / (w->shape.dim[0] / c->groups) * I; /* first input channel of this output's group */
     double sum = op->in[2].dtype ? (double)operand_get(&op->in[2], a->in[2], 0, o) : 0;
-    int doubled = c->doubled.rows != 0;
+    int upsampled = c->upsampled.rows != 0;
     for (int64_t ky = 0; ky < kh; ky++) {
         int64_t sy = y * c->stride[0] + ky * c->dilation[0] - c->pad[0];
-        if (sy < 0 || sy >= (doubled ? c->doubled.rows : H)) continue;
-        if (doubled) sy = (sy + c->doubled.first) / 2;
+        if (sy < 0 || sy >= (upsampled ? c->upsampled.rows : H)) continue;
+        if (upsampled) sy = (sy + c->upsampled.first) / 2;
         for (int64_t kx = 0; kx < kw; kx++) {
             int64_t sx = x * c->stride[1] + kx * c->dilation[1] - c->pad[1];
-            if (sx < 0 || sx >= (doubled ? 2 * W : W)) continue;
-            if (doubled) sx /= 2;
+            if (sx < 0 || sx >= (upsampled ? 2 * W : W)) continue;
+            if (upsampled) sx /= 2;
             for (int64_t i = 0; i < I; i++)
                 sum += (double)operand_get(in, a->in[0], (n * H + sy) * W + sx, first + i) *
                        (double)weight[(i * kh + ky) * kw + kx];
