@@ -288,6 +288,31 @@ static shares print_bandwidth(const op_setup *s, double bytes, pool *p, const op
     return share;
 }
 
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* An attention's rate by that of a linear of 4096 rows, 1280 by 1280, the two in turns: the median. 0: not known. */
+static double share_of_dense(const op_setup *attention, double flops, uint32_t type, pool *p)
+{
+    enum { TURNS = 15, REPEATS = 2 };
+    static const bench_case dense = DENSE("4096 1280-1280", 4096, 1280, 1280, 1);
+    double ratio[TURNS] = {0}, dense_flops = 2.0 * 4096 * 1280 * 1280;
+    op_setup s;
+    if (!setup_make(&s, &dense.c, type, 0)) return 0;
+    for (int i = 0; i < TURNS; i++) {
+        double seconds = 0, whole = 0, busy;
+        mem_free(setup_run(&s, &backend_cpu, p, REPEATS, &whole, &busy, NULL));
+        mem_free(setup_run(attention, &backend_cpu, p, REPEATS, &seconds, &busy, NULL));
+        if (seconds > 0) ratio[i] = flops / seconds * whole / dense_flops;
+    }
+    setup_free(&s);
+    qsort(ratio, TURNS, sizeof ratio[0], ascending);
+    return ratio[TURNS / 2];
+}
+
 /* What came of the rows so far: those that wait for memory, and those of them that have less than the aim. */
 typedef struct {
     double pass; /* ms */
@@ -311,6 +336,8 @@ static void bench_row(const bench_case *b, uint32_t type, pool *p, bench_sum *su
         mem_free(setup_run(&s, &backend_cpu, p, b->repeat, &seconds, &busy, NULL));
         printf("%-46s %6d %10.2f %10.1f %10.1f %10.1f  %s\n", b->c.name, b->count, seconds * 1e3,
                (double)k->flops / seconds * 1e-9, (double)k->flops / busy * 1e-9, seconds * 1e3 * b->count, k->name);
+        if (s.op.kind == OP_ATTENTION)
+            printf("%-46s %6.2f of a linear's rate, in turns\n", "", share_of_dense(&s, (double)k->flops, type, p));
     }
     fflush(stdout);
     if (k) k->free(k);

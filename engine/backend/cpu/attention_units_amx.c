@@ -21,7 +21,7 @@
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 16")
 
-enum { TILE_SIDE = 16, LINE = 64, MOST_BOUND = 64, ROOM = 32 };
+enum { TILE_SIDE = 16, LINE = 64, HALF_TILE = TILE_NUMBERS / 2, MOST_BOUND = 64, ROOM = 32 };
 enum { WIDE_HEAD = 128, GROUPS = 16, GROUPS_OF_WIDE = 8 };
 
 unit_shape unit_shape_of(int64_t channels, int64_t value_channels)
@@ -46,6 +46,13 @@ static const uint8_t bends[64]
     __attribute__((aligned(64))) = {16, 15, 14, 13, 13, 11, 11, 10, 9,  8,  8,  7,  6,  6,  5,  5,  4,  4,  3,  3, 3, 2,
                                     2,  2,  2,  2,  2,  1,  1,  2,  2,  2,  2,  2,  2,  3,  3,  4,  4,  4,  5,  6, 6, 7,
                                     8,  8,  10, 10, 11, 12, 14, 14, 16, 17, 18, 20, 21, 22, 23, 22, 21, 19, 19, 17};
+
+/* Half a tile of the next group, into the first cache. Of the last group that is behind what is packed: prefetching
+ * reads nothing. */
+INLINE void prefetch_half(const uint16_t *tile)
+{
+    UNROLL for (size_t i = 0; i < HALF_TILE; i += LINE / 2) _mm_prefetch((const char *)(tile + i), _MM_HINT_T0);
+}
 
 /* ---- packing ---- */
 
@@ -253,17 +260,22 @@ INLINE void scores_of(const size_t depth, const uint16_t *q, const uint16_t *k, 
     tile_zero(2);
     tile_zero(3);
     for (size_t d = 0; d < depth; d++) {
+        const uint16_t *next = k + 2 * (depth + d) * TILE_NUMBERS;
         tile_load(4, q + d * TILE_NUMBERS, LINE);
         tile_load(6, k + 2 * d * TILE_NUMBERS, LINE);
         tile_dpbf16ps(0, 4, 6);
+        prefetch_half(next);
         row = beside(g, row, each);
         tile_load(7, k + (2 * d + 1) * TILE_NUMBERS, LINE);
         tile_dpbf16ps(1, 4, 7);
+        prefetch_half(next + HALF_TILE);
         row = beside(g, row, each);
         tile_load(5, q + (depth + d) * TILE_NUMBERS, LINE);
         tile_dpbf16ps(2, 5, 6);
+        prefetch_half(next + 2 * HALF_TILE);
         row = beside(g, row, each);
         tile_dpbf16ps(3, 5, 7);
+        prefetch_half(next + 3 * HALF_TILE);
         row = beside(g, row, each);
     }
     while (each && row < UNIT_ROWS) near_rows(g, row++, 1);
@@ -286,18 +298,23 @@ INLINE void scores_of_held(const uint16_t *k, float *s, const near_group *g, con
     UNROLL for (size_t half = 0; half < 2; half++)
     {
         size_t row = half * TILE_SIDE;
+        const uint16_t *next = k + (4 + 2 * half) * TILE_NUMBERS;
         tile_zero(0);
         tile_load(2, k + half * TILE_NUMBERS, LINE);
         tile_load(3, k + (half + 2) * TILE_NUMBERS, LINE);
         tile_dpbf16ps(0, 4, 2);
+        prefetch_half(next);
         near_rows(g, row, each);
         tile_dpbf16ps(0, 5, 3);
+        prefetch_half(next + HALF_TILE);
         near_rows(g, row + each, each);
         tile_store(0, s + half * TILE_FLOATS, LINE);
         tile_zero(1);
         tile_dpbf16ps(1, 6, 2);
+        prefetch_half(next + 2 * HALF_TILE);
         near_rows(g, row + 2 * each, each);
         tile_dpbf16ps(1, 7, 3);
+        prefetch_half(next + 3 * HALF_TILE);
         near_rows(g, row + 3 * each, each);
         tile_store(1, s + (half + 2) * TILE_FLOATS, LINE);
     }
@@ -396,26 +413,36 @@ INLINE void sums_of(const int three, const uint16_t *p, const uint16_t *v, float
         }
     }
     for (size_t g = 0; g < groups; g++, p += 2 * TILE_NUMBERS, v += width * TILE_NUMBERS) {
+        const uint16_t *next = v + width * TILE_NUMBERS;
         tile_load(6, p, LINE);
         tile_load(7, v, LINE);
         tile_dpbf16ps(0, 6, 7);
+        prefetch_half(next);
         if (three) {
             tile_load(7, v + TILE_NUMBERS, LINE);
             tile_dpbf16ps(1, 6, 7);
+            prefetch_half(next + HALF_TILE);
             tile_load(7, v + 2 * TILE_NUMBERS, LINE);
             tile_dpbf16ps(4, 6, 7);
+            prefetch_half(next + 2 * HALF_TILE);
             tile_load(6, p + TILE_NUMBERS, LINE);
             tile_dpbf16ps(5, 6, 7);
+            prefetch_half(next + 3 * HALF_TILE);
             tile_load(7, v + TILE_NUMBERS, LINE);
             tile_dpbf16ps(3, 6, 7);
+            prefetch_half(next + 4 * HALF_TILE);
             tile_load(7, v, LINE);
             tile_dpbf16ps(2, 6, 7);
+            prefetch_half(next + 5 * HALF_TILE);
         } else {
             tile_load(5, v + TILE_NUMBERS, LINE);
             tile_dpbf16ps(1, 6, 5);
+            prefetch_half(next + HALF_TILE);
             tile_load(4, p + TILE_NUMBERS, LINE);
             tile_dpbf16ps(2, 4, 7);
+            prefetch_half(next + 2 * HALF_TILE);
             tile_dpbf16ps(3, 4, 5);
+            prefetch_half(next + 3 * HALF_TILE);
         }
     }
     tile_store(0, sums, LINE);
