@@ -19,40 +19,46 @@ static inline float cu_emu_f16_of(uint32_t pair, unsigned high)
     return __uint_as_float(sign | __float_as_uint(__uint_as_float(magnitude) * 0x1p112f));
 }
 
-/* DEEP / 4 registers of the left side, then DEEP / 8 of the right one */
-template <unsigned DEEP>
-static inline void cu_emu_multiply(float *c, const uint32_t *mine, float (*number)(uint32_t pair, unsigned high))
+/* DEEP / 4 registers of the left side, then DEEP / 8 of the right one. A thread's sums are of two rows and two columns,
+ * whose numbers are those of four threads each. */
+template <unsigned DEEP, float (*NUMBER)(uint32_t pair, unsigned high)>
+static inline void cu_emu_multiply(float *c, const uint32_t *mine)
 {
     const unsigned char *all = cu_emu_exchange(0xffffffffu, mine, DEEP / 8 * 3 * sizeof *mine);
     unsigned g = cu_emu_lane() / 4, t = cu_emu_lane() % 4;
-    for (unsigned e = 0; e < 4; e++) {
-        unsigned column = 2 * t + e % 2;
-        for (unsigned k = 0; k < DEEP; k++) {
-            uint32_t left[6], right[6];
-            memcpy(left, all + (g * 4 + k % 8 / 2) * CU_EMU_SLOT, sizeof left);
-            memcpy(right, all + (column * 4 + k % 8 / 2) * CU_EMU_SLOT, sizeof right);
-            c[e] += number(left[k / 8 * 2 + e / 2], k % 2) * number(right[DEEP / 4 + k / 8], k % 2);
+    float left[2][DEEP], right[2][DEEP];
+    for (unsigned i = 0; i < 2; i++)
+        for (unsigned lane = 0; lane < 4; lane++) {
+            uint32_t row[DEEP / 8 * 3], column[DEEP / 8 * 3];
+            memcpy(row, all + (g * 4 + lane) * CU_EMU_SLOT, sizeof row);
+            memcpy(column, all + ((2 * t + i) * 4 + lane) * CU_EMU_SLOT, sizeof column);
+            for (unsigned k = 0; k < DEEP / 8; k++)
+                for (unsigned high = 0; high < 2; high++) {
+                    left[i][8 * k + 2 * lane + high] = NUMBER(row[2 * k + i], high);
+                    right[i][8 * k + 2 * lane + high] = NUMBER(column[DEEP / 4 + k], high);
+                }
         }
-    }
+    for (unsigned e = 0; e < 4; e++)
+        for (unsigned k = 0; k < DEEP; k++) c[e] += left[e / 2][k] * right[e % 2][k];
 }
 
 static inline void cu_mma16_bf16(float *c, const uint32_t *a, uint32_t b0, uint32_t b1)
 {
     uint32_t mine[6] = {a[0], a[1], a[2], a[3], b0, b1};
     cu_emu_instruction(CU_EMU_MMA16_BF16);
-    cu_emu_multiply<16>(c, mine, cu_emu_bf16_of);
+    cu_emu_multiply<16, cu_emu_bf16_of>(c, mine);
 }
 static inline void cu_mma16_f16(float *c, const uint32_t *a, uint32_t b0, uint32_t b1)
 {
     uint32_t mine[6] = {a[0], a[1], a[2], a[3], b0, b1};
     cu_emu_instruction(CU_EMU_MMA16_F16);
-    cu_emu_multiply<16>(c, mine, cu_emu_f16_of);
+    cu_emu_multiply<16, cu_emu_f16_of>(c, mine);
 }
 static inline void cu_mma8_f16(float *c, uint32_t a0, uint32_t a1, uint32_t b)
 {
     uint32_t mine[3] = {a0, a1, b};
     cu_emu_instruction(CU_EMU_MMA8_F16);
-    cu_emu_multiply<8>(c, mine, cu_emu_f16_of);
+    cu_emu_multiply<8, cu_emu_f16_of>(c, mine);
 }
 
 static inline void cu_emu_matrices(uint32_t *r, const void *row, int turned)
