@@ -72,6 +72,12 @@ static inline int op_saturates(const op_desc *d)
     return d->saturate && d->out.dtype == KILN_F16 && of[d->kind];
 }
 
+/* Of a group_norm: are moments of all of its picture's rows given, in[3]? */
+static inline int op_takes_moments(const op_desc *d)
+{
+    return d->n_in - (d->epilogue.residual ? 1 : 0) > 3 && d->in[3].dtype;
+}
+
 /* May the weight `i` be of a type that is stored by blocks? A kernel that cannot read it so takes it as f32. */
 static inline int op_reads_blocks(op_kind kind, uint32_t i)
 {

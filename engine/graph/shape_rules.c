@@ -73,14 +73,36 @@ static kiln_status good_eps(const op_attr *a, const char *name, error *e)
     return error_set(e, KILN_ERR_INVALID, "%s: eps must be in 0..1, got %g", name, (double)a->norm.eps);
 }
 
-static kiln_status group_norm_rule(const op_attr *a, const shape *const *in, uint32_t n, shape *out, error *e)
+static kiln_status good_groups(const op_attr *a, const char *name, const shape *x, error *e)
+{
+    if (a->norm.groups >= 1 && last_dimension(x) % a->norm.groups == 0) return KILN_OK;
+    return error_set(e, KILN_ERR_INVALID, "%s: %lld channels do not divide into %d groups", name,
+                     (long long)last_dimension(x), a->norm.groups);
+}
+
+static kiln_status group_moments_rule(const op_attr *a, const shape *const *in, uint32_t n, shape *out, error *e)
 {
     (void)n;
+    if (in[0]->rank != 4) return wrong_shapes(e, "group_moments takes x [N,H,W,C]", in[0], NULL);
+    TRY(good_groups(a, "group_moments", in[0], e));
+    *out = *in[0];
+    out->dim[2] = a->norm.groups, out->dim[3] = OP_MOMENTS;
+    return KILN_OK;
+}
+
+static int are_moments_of(const op_attr *a, const shape *m, const shape *x)
+{
+    return m->rank == 4 && x->rank == 4 && m->dim[0] == x->dim[0] && m->dim[1] >= 1 && m->dim[2] == a->norm.groups &&
+           m->dim[3] == OP_MOMENTS;
+}
+
+static kiln_status group_norm_rule(const op_attr *a, const shape *const *in, uint32_t n, shape *out, error *e)
+{
     if (in[0]->rank < 2) return wrong_shapes(e, "group_norm takes x [N,...,C]", in[0], NULL);
     TRY(good_eps(a, "group_norm", e));
-    if (a->norm.groups < 1 || last_dimension(in[0]) % a->norm.groups)
-        return error_set(e, KILN_ERR_INVALID, "group_norm: %lld channels do not divide into %d groups",
-                         (long long)last_dimension(in[0]), a->norm.groups);
+    if (n > 3 && in[3] && !are_moments_of(a, in[3], in[0]))
+        return wrong_shapes(e, "group_norm_by takes x [N,h,W,C] and moments [N,H,groups,3]", in[0], in[3]);
+    TRY(good_groups(a, "group_norm", in[0], e));
     if (!is_vector(in[1], last_dimension(in[0])) || !is_vector(in[2], last_dimension(in[0])))
         return wrong_shapes(e, "group_norm: gamma and beta must have one number a channel", in[0],
                             in[is_vector(in[1], last_dimension(in[0])) ? 2 : 1]);
@@ -227,6 +249,7 @@ static shape_rule *const rules[OP_KIND_COUNT] = {
     [OP_LINEAR] = linear_rule,
     [OP_ATTENTION] = attention_rule,
     [OP_GROUP_NORM] = group_norm_rule,
+    [OP_GROUP_MOMENTS] = group_moments_rule,
     [OP_LAYER_NORM] = layer_norm_rule,
     [OP_ADD] = add_rule,
     [OP_MUL] = add_rule,

@@ -646,6 +646,13 @@ typedef struct {
     /* What a set has under that name, for a function that records by what there is: kiln_weights_api.find. The program
      * does not count it as used. */
     kiln_status (*find)(const kiln_weights *, const char *name, kiln_weight_info *out);
+    /* 1.1: group_norm() in two parts, for a picture that is made in stripes of rows. x [N,H,W,C] -> f32 [N,H,groups,3]:
+     * of each row's numbers of a group their mean, what rounding left of that, and the sum of squares of what they are
+     * off it. */
+    kiln_t (*group_moments)(kiln_program *, kiln_t x, int32_t groups);
+    /* 1.1: what group_norm() of a whole picture makes of some of its rows, x [N,h,W,C], given the moments of all,
+     * [N,H,groups,3]; on a processor the same bits. */
+    kiln_t (*group_norm_by)(kiln_program *, kiln_t x, kiln_t moments, float eps, kiln_t gamma, kiln_t beta);
 } kiln_ops;
 
 #ifdef __cplusplus

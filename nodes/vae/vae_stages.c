@@ -74,8 +74,8 @@ static int goes_by_rows(const maker *m, const vae_op *o)
     case VAE_SLICE: return is_picture(m, first) && o->part.axis > H;
     case VAE_UPSAMPLE: return is_picture(m, first) && o->dim[H] % op_at(m->t, first)->dim[H] == 0;
     case VAE_CONV2D: return is_picture(m, first) && pads_little(m->t, o);
+    case VAE_GROUP_NORM: return is_picture(m, first) && first != 1; /* nobody makes the moments of what is given */
     case VAE_LINEAR:
-    case VAE_GROUP_NORM:
     case VAE_LAYER_NORM:
     case VAE_AFFINE:
     case VAE_ACT:
@@ -107,6 +107,13 @@ int vae_is_norm(const vae_stages *s, uint32_t op)
     return s->trace->op[op].kind == VAE_GROUP_NORM && s->extent[op] == VAE_ROWS;
 }
 int vae_is_taken(const vae_stages *s, uint32_t op) { return s->kept[op] || vae_is_norm(s, op); }
+
+uint32_t vae_norm_of(const vae_stages *s, uint32_t kept, uint32_t after)
+{
+    for (uint32_t i = (after > kept ? after : kept) + 1; i <= s->trace->n; i++)
+        if (s->extent[i] && vae_is_norm(s, i) && s->trace->op[i].in[0] == kept) return i;
+    return 0;
+}
 
 /* ---- what is kept ---- */
 
@@ -157,8 +164,8 @@ static void mark_stage(const maker *m, uint32_t root)
     m->mark[root] = 1;
     for (uint32_t i = root; i > 0; i--) {
         const vae_op *o = op_at(m->t, i);
-        if (!m->mark[i] || (i != root && vae_is_taken(m->s, i))) continue;
-        for (uint32_t k = 0; k < o->n_in; k++) m->mark[o->in[k]] = 1;
+        if (!m->mark[i] || (i != root && m->s->kept[i])) continue;
+        for (uint32_t k = i != root && vae_is_norm(m->s, i); k < o->n_in; k++) m->mark[o->in[k]] = 1;
     }
     m->mark[0] = 0;
 }
@@ -357,12 +364,37 @@ static kiln_t record_rows(const vae_trace *t, const vae_op *o, const int64_t *fo
     return rows_of(t->ops, p, vae_op_record(t->ops, p, &now, in), now.dim[H], form[FORM_CROP], form[FORM_ROWS]);
 }
 
-static kiln_t record_taken(const vae_stages *s, uint32_t i, int64_t rows, kiln_program *p)
+static kiln_t record_input(const vae_stages *s, const char *what, uint32_t i, uint32_t dtype, const int64_t *dim,
+                           kiln_program *p)
 {
-    const int64_t *dim = s->trace->op[i].dim;
     char name[32];
-    snprintf(name, sizeof name, "taken %u", i);
-    return s->trace->ops->input(p, name, s->dtype[i], 4, KILN_DIMS(1, rows, dim[W], dim[C]));
+    snprintf(name, sizeof name, "%s %u", what, i);
+    return s->trace->ops->input(p, name, dtype, 4, dim);
+}
+
+/* Rows of what the stage takes; those of a norm are made of what it reads. */
+static kiln_t record_taken(const vae_stages *s, uint32_t i, int64_t rows, kiln_program *p, const kiln_t *handle)
+{
+    const vae_op *o = &s->trace->op[i];
+    const kiln_ops *ops = s->trace->ops;
+    kiln_t x = record_input(s, "taken", i, s->dtype[i], KILN_DIMS(1, rows, o->dim[W], o->dim[C]), p);
+    if (!vae_is_norm(s, i)) return x;
+    kiln_t moments = record_input(s, "moments", i, KILN_F32, KILN_DIMS(1, o->dim[H], o->norm.groups, VAE_MOMENTS), p);
+    kiln_t gamma = o->in[1] ? handle[o->in[1]] : (kiln_t){0}, beta = o->in[2] ? handle[o->in[2]] : (kiln_t){0};
+    if (o->scope[0]) ops->scope_push(p, o->scope);
+    x = ops->group_norm_by(p, x, moments, o->norm.eps, gamma, beta);
+    if (o->scope[0]) ops->scope_pop(p);
+    return x;
+}
+
+/* Of the stage's result, for each norm that reads it. */
+static void record_moments(const vae_stages *s, uint32_t kept, kiln_program *p, kiln_t x)
+{
+    char name[32];
+    for (uint32_t i = 0; (i = vae_norm_of(s, kept, i)) != 0;) {
+        snprintf(name, sizeof name, "moments %u", i);
+        s->trace->ops->output(p, name, s->trace->ops->group_moments(p, x, s->trace->op[i].norm.groups));
+    }
 }
 
 /* Operands as the op reads them: of pictures the rows that it asks for. */
@@ -389,7 +421,7 @@ void vae_stripe_record(const vae_stages *s, const vae_stage *g, const vae_stripe
         const vae_op *o = &t->op[i];
         int by_rows = !g->whole && s->extent[i] == VAE_ROWS;
         if (!is_computed(s, g, i))
-            handle[i] = record_taken(s, i, form[FORM_ROWS], p);
+            handle[i] = record_taken(s, i, form[FORM_ROWS], p, handle);
         else {
             operands(s, o, form, p, handle, by_rows ? stripe->need : NULL, in);
             handle[i] = by_rows ? record_rows(t, o, form, p, in) : vae_op_record(t->ops, p, o, in);
@@ -397,4 +429,5 @@ void vae_stripe_record(const vae_stages *s, const vae_stage *g, const vae_stripe
         form += FORM_OFFSETS + o->n_in;
     }
     t->ops->output(p, "y", handle[g->op]);
+    record_moments(s, g->op, p, handle[g->op]);
 }

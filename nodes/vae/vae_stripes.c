@@ -3,7 +3,6 @@
 
 #include "kiln/kit.h"
 #include "kiln/precision.h"
-#include "vae_moments.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -11,22 +10,16 @@
 #include <unistd.h>
 
 /* MOST, LEAST: bytes of what a stripe's ops give together; more makes nothing faster, below it is a band. PROGRAMS: of
- * one stage, kept while it runs; top, middle, bottom and a few near the edges. TAKEN: what a stage may take. */
-enum { MOST = 32 << 20, LEAST = 1 << 20, PROGRAMS = 16, TAKEN = 24 };
+ * one stage, kept while it runs; top, middle, bottom and a few near the edges. TAKEN: what a stage may take.
+ * NORMS: that may read one kept tensor. PARTS: of rows on their way to or from the file, at once. */
+enum { MOST = 32 << 20, LEAST = 1 << 20, PROGRAMS = 16, TAKEN = 24, NORMS = 4, PARTS = 16 };
 enum { H = 1, W, C };
 
-/* What is kept of an op: all rows, in memory of the caller's or in the file. */
+/* Where something lies from the stage that writes it to the one that reads it last; bytes 0: nowhere. */
 typedef struct {
-    float *memory;
-    size_t place, bytes;  /* in the file, as numbers of s->stored; bytes 0: it does not lie there */
-    uint32_t born, last;  /* the stages that write it and that read it last */
-    vae_moments *moments; /* NULL: no norm takes it */
-} kept_tensor;
-
-typedef struct {
-    float *gamma, *beta; /* NULL: 1 and 0 */
-    vae_norm table;
-} norm_numbers;
+    size_t place, bytes;
+    uint32_t born, last;
+} lodging;
 
 typedef struct {
     kiln_program *program;
@@ -40,18 +33,20 @@ struct vae_stripes {
     vae_trace trace;
     vae_stages stages;
     vae_stripe stripe;
-    kept_tensor *kept;   /* [trace.n + 1] */
-    norm_numbers **norm; /* [trace.n + 1] */
-    kiln_t *handle;      /* [trace.n + 1] for recording */
-    int64_t *rows;       /* [n_stage] of a stripe */
-    uint32_t stored;     /* f32, or bf16 where that is what programs give */
-    size_t number;       /* bytes of one */
+    float **memory;   /* [trace.n + 1] the caller's: what is given, and results; NULL: none */
+    lodging *kept;    /* [trace.n + 1] in the file, as numbers of `stored` */
+    lodging *moments; /* [trace.n + 1] of norms, in `noted` */
+    char *noted;
+    size_t noted_bytes;
+    kiln_t *handle;  /* [trace.n + 1] for recording */
+    int64_t *rows;   /* [n_stage] of a stripe */
+    uint32_t stored; /* f32, or bf16 where that is what programs give */
+    size_t number;   /* bytes of one */
     size_t file_bytes;
     stripe_program program[PROGRAMS];
     size_t next_program;
     size_t in_bytes, out_bytes; /* of the largest stripe */
     uint64_t least;
-    int numbers_read; /* gammas and betas */
 };
 
 static void *scratch(const vae_stripes *s, size_t bytes)
@@ -81,8 +76,11 @@ static void find_lives(vae_stripes *s)
     for (uint32_t k = 0; k < s->stages.n_stage; k++) {
         const vae_stage *g = &s->stages.stage[k];
         s->kept[g->op].born = s->kept[g->op].last = k;
-        for (uint32_t j = 0; j < g->n_member; j++)
-            if (is_taken(s, g, g->member[j])) s->kept[source_of(s, g->member[j])].last = k;
+        for (uint32_t i = 0; (i = vae_norm_of(&s->stages, g->op, i)) != 0;) s->moments[i].born = s->moments[i].last = k;
+        for (uint32_t j = 0; j < g->n_member; j++) {
+            uint32_t i = g->member[j];
+            if (is_taken(s, g, i)) s->kept[source_of(s, i)].last = s->moments[i].last = k;
+        }
     }
 }
 
@@ -92,60 +90,60 @@ static int is_result(const vae_stripes *s, uint32_t i)
 }
 
 /* The first place where nothing lies that lives at the same time. */
-static size_t free_place(const vae_stripes *s, uint32_t i)
+static size_t free_place(const lodging *all, uint32_t i)
 {
-    const kept_tensor *x = &s->kept[i];
+    const lodging *x = &all[i];
     size_t place = 0;
-    for (uint32_t k = 2; k < i; k++) {
-        const kept_tensor *y = &s->kept[k];
+    for (uint32_t k = 1; k < i; k++) {
+        const lodging *y = &all[k];
         int meets = y->bytes && y->born <= x->last && x->born <= y->last && y->place < place + x->bytes &&
                     place < y->place + y->bytes;
-        if (meets) place = y->place + y->bytes, k = 1;
+        if (meets) place = y->place + y->bytes, k = 0;
     }
     return place;
+}
+
+/* One of `all`, for rows of so many bytes each. */
+static kiln_status lodge(const vae_stripes *s, lodging *all, uint32_t i, size_t row_bytes, size_t *whole)
+{
+    lodging *x = &all[i];
+    if (__builtin_mul_overflow(row_bytes, (size_t)op_of(s, i)->dim[H], &x->bytes)) return KILN_ERR_NOMEM;
+    x->place = free_place(all, i);
+    if (x->place + x->bytes > *whole) *whole = x->place + x->bytes;
+    return KILN_OK;
+}
+
+static size_t moments_row(const vae_stripes *s, uint32_t norm)
+{
+    return (size_t)op_of(s, norm)->norm.groups * VAE_MOMENTS * sizeof(float);
 }
 
 static kiln_status place_kept(vae_stripes *s)
 {
     find_lives(s);
     for (uint32_t i = 2; i <= s->trace.n; i++) {
-        kept_tensor *x = &s->kept[i];
-        if (!s->stages.kept[i] || is_result(s, i)) continue;
-        if (__builtin_mul_overflow(row_numbers(s, i) * s->number, (size_t)op_of(s, i)->dim[H], &x->bytes))
-            return KILN_ERR_NOMEM;
-        x->place = free_place(s, i);
-        if (x->place + x->bytes > s->file_bytes) s->file_bytes = x->place + x->bytes;
+        if (s->stages.kept[i] && !is_result(s, i))
+            TRY(lodge(s, s->kept, i, row_numbers(s, i) * s->number, &s->file_bytes));
+        if (s->stages.extent[i] && vae_is_norm(&s->stages, i))
+            TRY(lodge(s, s->moments, i, moments_row(s, i), &s->noted_bytes));
     }
-    return KILN_OK;
-}
-
-static kiln_status new_norm(vae_stripes *s, uint32_t i)
-{
-    const kiln_call *c = s->v->call;
-    kept_tensor *x = &s->kept[op_of(s, i)->in[0]];
-    size_t channels = (size_t)op_of(s, i)->dim[C];
-    if (!(s->norm[i] = scratch(s, sizeof *s->norm[i]))) return KILN_ERR_NOMEM;
-    if (!x->moments) {
-        if (!(x->moments = scratch(s, sizeof *x->moments))) return KILN_ERR_NOMEM;
-        TRY(vae_moments_new(c, channels, x->moments));
-    }
-    return vae_norm_new(c, channels, &s->norm[i]->table);
+    s->noted = scratch(s, s->noted_bytes + 1);
+    return s->noted ? KILN_OK : KILN_ERR_NOMEM;
 }
 
 static kiln_status make_tables(vae_stripes *s)
 {
     size_t n = s->trace.n + 1;
-    s->kept = scratch(s, n * sizeof *s->kept), s->norm = scratch(s, n * sizeof *s->norm);
+    s->kept = scratch(s, n * sizeof *s->kept), s->moments = scratch(s, n * sizeof *s->moments);
+    s->memory = scratch(s, n * sizeof *s->memory);
     s->handle = scratch(s, n * sizeof *s->handle), s->rows = scratch(s, (s->stages.n_stage + 1) * sizeof *s->rows);
-    if (!s->kept || !s->norm || !s->handle || !s->rows) return KILN_ERR_NOMEM;
+    if (!s->kept || !s->moments || !s->memory || !s->handle || !s->rows) return KILN_ERR_NOMEM;
     TRY(vae_stripe_new(&s->stages, &s->stripe));
     for (size_t k = 0; k < PROGRAMS; k++)
         if (!(s->program[k].form = scratch(s, (s->stripe.capacity + 1) * sizeof(int64_t)))) return KILN_ERR_NOMEM;
     TRY(place_kept(s));
-    for (uint32_t i = 1; i <= s->trace.n; i++) {
-        if (vae_is_norm(&s->stages, i)) TRY(new_norm(s, i));
+    for (uint32_t i = 1; i <= s->trace.n; i++)
         if (vae_is_taken(&s->stages, i) && s->kept[source_of(s, i)].bytes) s->stages.dtype[i] = s->stored;
-    }
     return KILN_OK;
 }
 
@@ -154,9 +152,13 @@ static int takes_little(const vae_stripes *s)
 {
     for (uint32_t k = 0; k < s->stages.n_stage; k++) {
         const vae_stage *g = &s->stages.stage[k];
-        size_t n = s->v->n_bind;
-        for (uint32_t j = 0; j < g->n_member; j++) n += (size_t)is_taken(s, g, g->member[j]);
-        if (n > TAKEN) return 0;
+        size_t n = s->v->n_bind, norms = 0;
+        for (uint32_t j = 0; j < g->n_member; j++) {
+            size_t taken = (size_t)is_taken(s, g, g->member[j]);
+            n += taken && vae_is_norm(&s->stages, g->member[j]) ? 2 : taken;
+        }
+        for (uint32_t i = 0; (i = vae_norm_of(&s->stages, g->op, i)) != 0;) norms++;
+        if (n > TAKEN || norms > NORMS) return 0;
     }
     return 1;
 }
@@ -172,7 +174,7 @@ kiln_status vae_stripes_new(vae_converter *v, const vae_shape *one, vae_stripes 
 {
     const kiln_host *host = v->call->host;
     *out = NULL;
-    if (v->rank != 4 || one->n != 1) return KILN_OK;
+    if (v->rank != 4 || one->n != 1 || !KILN_HAS(kiln_ops, v->ops, group_norm_by)) return KILN_OK;
     vae_stripes *s = host->scratch(v->call->ctx, sizeof *s, KILN_CPU);
     if (!s) return KILN_ERR_NOMEM;
     s->v = v, s->one = *one;
@@ -359,16 +361,13 @@ static kiln_status open_file(vae_stripes *s)
     return KILN_OK;
 }
 
-/* Rows on their way to or from the file, in parts and pieces: moments and norms are for what is in the cache. */
+/* Rows on their way to or from the file, in parts and pieces. */
 typedef struct {
     const vae_stripes *s;
     char *data;
     size_t place, pixels, pixel_bytes;
-    uint32_t dtype;
-    int from_file, to_file;
-    vae_moments *moments;  /* of what goes to the file, or NULL */
-    const vae_norm *norm;  /* of what comes from it, or NULL    */
-    int failed[VAE_PARTS]; /* errno; -1: the file ends          */
+    int to_file;
+    int failed[PARTS]; /* errno; -1: the file ends */
 } rows_moved;
 
 enum { PIECE = 128 << 10 };
@@ -385,30 +384,25 @@ static int transfer(int fd, size_t place, char *at, size_t bytes, int writes)
     return 0;
 }
 
-static int move_piece(const rows_moved *m, size_t part, size_t first, size_t pixels)
+static int move_piece(const rows_moved *m, size_t first, size_t pixels)
 {
-    char *at = m->data + first * m->pixel_bytes;
-    int fd = m->s->v->stripe.fd, why = 0;
-    if (m->from_file) why = transfer(fd, m->place + first * m->pixel_bytes, at, pixels * m->pixel_bytes, 0);
-    if (!why && m->norm) vae_norm_apply(m->norm, at, m->dtype, pixels);
-    if (!why && m->moments) vae_moments_add(m->moments, part, at, m->dtype, pixels);
-    if (!why && m->to_file) why = transfer(fd, m->place + first * m->pixel_bytes, at, pixels * m->pixel_bytes, 1);
-    return why;
+    size_t at = first * m->pixel_bytes;
+    return transfer(m->s->v->stripe.fd, m->place + at, m->data + at, pixels * m->pixel_bytes, m->to_file);
 }
 
 static void move_part(void *arg, size_t part)
 {
     rows_moved *m = arg;
-    size_t end = m->pixels * (part + 1) / VAE_PARTS, piece = PIECE / m->pixel_bytes + 1;
-    for (size_t p = m->pixels * part / VAE_PARTS; p < end && !m->failed[part]; p += piece)
-        m->failed[part] = move_piece(m, part, p, end - p < piece ? end - p : piece);
+    size_t end = m->pixels * (part + 1) / PARTS, piece = PIECE / m->pixel_bytes + 1;
+    for (size_t p = m->pixels * part / PARTS; p < end && !m->failed[part]; p += piece)
+        m->failed[part] = move_piece(m, p, end - p < piece ? end - p : piece);
 }
 
 static kiln_status move_rows(rows_moved *m)
 {
     const kiln_call *c = m->s->v->call;
-    c->host->parallel_for(c->ctx, VAE_PARTS, move_part, m);
-    for (size_t part = 0; part < VAE_PARTS; part++)
+    c->host->parallel_for(c->ctx, PARTS, move_part, m);
+    for (size_t part = 0; part < PARTS; part++)
         if (m->failed[part])
             return c->host->fail(c->ctx, KILN_ERR_IO, "cannot %s what is kept of a picture between its layers: %s",
                                  m->to_file ? "write" : "read",
@@ -424,46 +418,19 @@ static rows_moved moving(const vae_stripes *s, uint32_t i, vae_rows rows, void *
                         .data = data,
                         .place = s->kept[source_of(s, i)].place + (size_t)rows.from * row_numbers(s, i) * number,
                         .pixels = (size_t)((rows.to - rows.from) * op_of(s, i)->dim[W]),
-                        .pixel_bytes = (size_t)op_of(s, i)->dim[C] * number,
-                        .dtype = dtype};
+                        .pixel_bytes = (size_t)op_of(s, i)->dim[C] * number};
 }
 
 /* ---- a stripe ---- */
 
-static kiln_status read_numbers(vae_stripes *s, uint32_t i, float **out)
-{
-    const kiln_call *c = s->v->call;
-    const kiln_weights_api *w = c->host->ability(KILN_WEIGHTS_ABILITY);
-    const vae_op *o = op_of(s, i);
-    *out = NULL;
-    if (!i) return KILN_OK;
-    if (!(*out = scratch(s, (size_t)o->dim[0] * sizeof **out))) return KILN_ERR_NOMEM;
-    if (o->kind == VAE_CONSTANT) return memcpy(*out, o->data, (size_t)o->dim[0] * sizeof **out), KILN_OK;
-    return w->read_f32(c->ctx, o->set, o->name, *out);
-}
-
-static kiln_status read_gammas(vae_stripes *s)
-{
-    for (uint32_t i = 1; i <= s->trace.n && !s->numbers_read; i++) {
-        if (!s->norm[i]) continue;
-        TRY(read_numbers(s, op_of(s, i)->in[1], &s->norm[i]->gamma));
-        TRY(read_numbers(s, op_of(s, i)->in[2], &s->norm[i]->beta));
-    }
-    s->numbers_read = 1;
-    return KILN_OK;
-}
-
-/* Rows of what the stage takes: where they lie, or in `buffer`. */
+/* Rows of what the stage takes, which a norm may be made of: where they lie, or in `buffer`. */
 static kiln_status take_rows(vae_stripes *s, uint32_t i, vae_rows rows, char *buffer, void **out)
 {
-    const kept_tensor *x = &s->kept[source_of(s, i)];
-    int norm = vae_is_norm(&s->stages, i);
-    float *there = x->bytes ? NULL : x->memory + (size_t)rows.from * row_numbers(s, i);
+    uint32_t from = source_of(s, i);
+    *out = s->kept[from].bytes ? (void *)buffer : s->memory[from] + (size_t)rows.from * row_numbers(s, i);
+    if (!s->kept[from].bytes) return KILN_OK;
     rows_moved m = moving(s, i, rows, buffer, s->stages.dtype[i]);
-    m.from_file = !there, m.norm = norm ? &s->norm[i]->table : NULL;
-    *out = there && !norm ? (void *)there : buffer;
-    if (there && norm) memcpy(buffer, there, m.pixels * m.pixel_bytes);
-    return there && !norm ? KILN_OK : move_rows(&m);
+    return move_rows(&m);
 }
 
 typedef struct {
@@ -471,12 +438,29 @@ typedef struct {
     int64_t dim[TAKEN][4];
     kiln_bind bind[TAKEN];
     size_t n;
-} stripe_input;
+} stripe_binds;
+
+static void bind_one(stripe_binds *b, const char *name, uint32_t dtype, void *data, const int64_t *dim)
+{
+    snprintf(b->name[b->n], sizeof b->name[0], "%s", name);
+    memcpy(b->dim[b->n], dim, sizeof b->dim[0]);
+    b->bind[b->n] = (kiln_bind)KILN_BIND(b->name[b->n], kit_window(dtype, KILN_CPU, data, 4, b->dim[b->n]));
+    b->n++;
+}
+
+/* Rows of a norm's moments. */
+static void bind_moments(const vae_stripes *s, uint32_t norm, vae_rows rows, stripe_binds *b)
+{
+    const vae_op *o = op_of(s, norm);
+    char name[32], *at = s->noted + s->moments[norm].place + (size_t)rows.from * moments_row(s, norm);
+    snprintf(name, sizeof name, "moments %u", norm);
+    bind_one(b, name, KILN_F32, at, (int64_t[]){1, rows.to - rows.from, o->norm.groups, VAE_MOMENTS});
+}
 
 /* Binds what the stage takes, and those of the decoder's further inputs that it reads. */
-static kiln_status bind_taken(vae_stripes *s, const vae_stage *g, stripe_input *b)
+static kiln_status bind_taken(vae_stripes *s, const vae_stage *g, stripe_binds *b)
 {
-    char *at = s->v->stripe.in;
+    char *at = s->v->stripe.in, name[32];
     b->n = 0;
     for (uint32_t j = 0; j < g->n_member; j++) {
         uint32_t i = g->member[j];
@@ -488,82 +472,53 @@ static kiln_status bind_taken(vae_stripes *s, const vae_stage *g, stripe_input *
         void *data = NULL;
         if (!kit_estimating(s->v->call)) TRY(take_rows(s, i, rows, at, &data));
         if (data == at && data) at += bytes_of(s, i, rows);
-        snprintf(b->name[b->n], sizeof b->name[0], "taken %u", i);
-        memcpy(b->dim[b->n], (int64_t[]){1, rows.to - rows.from, o->dim[W], o->dim[C]}, sizeof b->dim[0]);
-        b->bind[b->n] =
-            (kiln_bind)KILN_BIND(b->name[b->n], kit_window(s->stages.dtype[i], KILN_CPU, data, 4, b->dim[b->n]));
-        b->n++;
+        snprintf(name, sizeof name, "taken %u", i);
+        bind_one(b, name, s->stages.dtype[i], data, (int64_t[]){1, rows.to - rows.from, o->dim[W], o->dim[C]});
+        if (vae_is_norm(&s->stages, i)) bind_moments(s, i, (vae_rows){0, o->dim[H]}, b);
     }
     return KILN_OK;
 }
 
-/* What became of it: moments, and where it belongs. */
-static kiln_status keep_rows(vae_stripes *s, uint32_t i, vae_rows rows, void *data, uint32_t dtype)
+/* What becomes of it: its rows, and the moments of each norm that reads it. */
+static void bind_made(const vae_stripes *s, const vae_stage *g, vae_rows rows, void *data, stripe_binds *b)
 {
-    kept_tensor *x = &s->kept[i];
-    rows_moved m = moving(s, i, rows, data, dtype);
-    if (!x->bytes && !x->moments) return KILN_OK;
-    m.to_file = x->bytes != 0, m.moments = x->moments;
-    if (x->moments) vae_moments_begin(x->moments, data, dtype);
-    TRY(move_rows(&m));
-    if (x->moments) vae_moments_end(x->moments, (int64_t)m.pixels);
-    return KILN_OK;
+    const vae_op *o = op_of(s, g->op);
+    b->n = 0;
+    bind_one(b, "y", s->kept[g->op].bytes ? s->stored : KILN_F32, data,
+             (int64_t[]){1, rows.to - rows.from, o->dim[W], o->dim[C]});
+    for (uint32_t i = 0; (i = vae_norm_of(&s->stages, g->op, i)) != 0;) bind_moments(s, i, rows, b);
 }
 
 static kiln_status run_stripe(vae_stripes *s, const vae_stage *g, vae_rows rows)
 {
     vae_converter *v = s->v;
     const kiln_call *c = v->call;
-    const vae_op *o = op_of(s, g->op);
-    const kept_tensor *x = &s->kept[g->op];
-    uint32_t dtype = x->bytes ? s->stored : KILN_F32;
-    void *data = x->bytes ? v->stripe.out : (void *)kit_at(x->memory, (size_t)rows.from * row_numbers(s, g->op));
-    stripe_input in;
+    int filed = s->kept[g->op].bytes != 0;
+    void *data = filed ? v->stripe.out : (void *)kit_at(s->memory[g->op], (size_t)rows.from * row_numbers(s, g->op));
+    stripe_binds in, out;
     kiln_program *p;
     TRY(c->host->progress(c->ctx, v->done++, v->total, v->encode ? "encoding" : "decoding"));
     vae_stripe_find(&s->stages, g, rows, &s->stripe);
     TRY(open_program(s, g, &p));
     TRY(bind_taken(s, g, &in));
-    const int64_t dim[] = {1, rows.to - rows.from, o->dim[W], o->dim[C]};
-    kiln_bind out = KILN_BIND("y", kit_window(dtype, KILN_CPU, data, 4, dim));
-    TRY(v->ops->run(c->ctx, p, in.bind, in.n, &out, 1));
-    return kit_estimating(c) ? KILN_OK : keep_rows(s, g->op, rows, data, dtype);
+    bind_made(s, g, rows, data, &out);
+    TRY(v->ops->run(c->ctx, p, in.bind, in.n, out.bind, out.n));
+    if (kit_estimating(c) || !filed) return KILN_OK;
+    rows_moved m = moving(s, g->op, rows, data, s->stored);
+    m.to_file = 1;
+    return move_rows(&m);
 }
 
 /* ---- a picture ---- */
-
-static void make_norms(vae_stripes *s, const vae_stage *g)
-{
-    for (uint32_t j = 0; j < g->n_member; j++) {
-        uint32_t i = g->member[j];
-        const vae_op *o = op_of(s, i);
-        if (is_taken(s, g, i) && vae_is_norm(&s->stages, i))
-            vae_norm_make(s->kept[o->in[0]].moments, o->norm.groups, o->norm.eps, s->norm[i]->gamma, s->norm[i]->beta,
-                          &s->norm[i]->table);
-    }
-}
 
 static kiln_status run_stage(vae_stripes *s, uint32_t k)
 {
     const vae_stage *g = &s->stages.stage[k];
     kiln_status status = KILN_OK;
-    if (!kit_estimating(s->v->call)) make_norms(s, g);
     for (int64_t from = 0; status == KILN_OK && from < op_of(s, g->op)->dim[H]; from += s->rows[k])
         status = run_stripe(s, g, stripe_at(s, k, from));
     forget_programs(s);
     return status;
-}
-
-/* The picture is there, and everybody's moments begin anew. */
-static kiln_status begin(vae_stripes *s, float *x, float *y, float *variance)
-{
-    vae_rows all = {0, op_of(s, 1)->dim[H]};
-    s->kept[1].memory = x;
-    s->kept[s->trace.out[VAE_OUT_MEAN]].memory = y;
-    if (s->trace.out[VAE_OUT_VARIANCE]) s->kept[s->trace.out[VAE_OUT_VARIANCE]].memory = variance;
-    for (uint32_t i = 1; i <= s->trace.n; i++)
-        if (s->kept[i].moments) vae_moments_clear(s->kept[i].moments);
-    return keep_rows(s, 1, all, x, KILN_F32);
 }
 
 /* At least so many bytes. */
@@ -580,9 +535,9 @@ kiln_status vae_stripes_run(vae_stripes *s, float *x, float *y, float *variance)
         TRY(open_file(s));
         TRY(room(s, s->in_bytes, &s->v->stripe.in, &s->v->stripe.in_bytes));
         TRY(room(s, s->out_bytes, &s->v->stripe.out, &s->v->stripe.out_bytes));
-        TRY(read_gammas(s));
-        TRY(begin(s, x, y, variance));
     }
+    s->memory[1] = x, s->memory[s->trace.out[VAE_OUT_MEAN]] = y;
+    if (s->trace.out[VAE_OUT_VARIANCE]) s->memory[s->trace.out[VAE_OUT_VARIANCE]] = variance;
     for (uint32_t k = 0; k < s->stages.n_stage; k++) TRY(run_stage(s, k));
     return KILN_OK;
 }

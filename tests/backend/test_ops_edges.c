@@ -274,6 +274,54 @@ static int run_case(const op_case *c, size_t v, special kind, pool *const pools[
     return ok;
 }
 
+/* ---- a norm of stripes ---- */
+
+enum { STRIPE_H = 13, STRIPE_W = 9, STRIPE_C = 96, STRIPE_GROUPS = 32, STRIPE_ROWS = 5 };
+
+/* Rows from `from` on, moments and norm, beside those of the whole picture; results lie behind a guard. */
+static int same_rows(const op_setup *whole, const char *normed, const float *moments, int64_t from, pool *p)
+{
+    enum { LINE = STRIPE_GROUPS * 3 };
+    int64_t n = STRIPE_H - from < STRIPE_ROWS ? STRIPE_H - from : STRIPE_ROWS;
+    const op_case cases_of[2] = {
+        MOMENTS("", 1, n, STRIPE_W, STRIPE_C, STRIPE_GROUPS),
+        NORM_BY("", 1, n, STRIPE_H, STRIPE_W, STRIPE_C, STRIPE_GROUPS, .n_in = 4, .epilogue = {.act = KILN_ACT_SILU})};
+    size_t row = STRIPE_W * STRIPE_C * dtype_size(whole->op.out.dtype);
+    int same = 1;
+    for (int i = 0; i < 2 && same; i++) {
+        op_setup s;
+        if (!setup_make(&s, &cases_of[i], whole->op.out.dtype, 0)) return 0;
+        memcpy(s.in[0], (const char *)whole->in[0] + (size_t)from * row, (size_t)n * row);
+        for (uint32_t k = 1; k < 3 && i; k++) memcpy(s.in[k], whole->in[k], STRIPE_C * sizeof(float));
+        if (i) memcpy(s.in[3], moments, STRIPE_H * LINE * sizeof(float));
+        char *got = setup_run(&s, &backend_cpu, p, 1, NULL, NULL, NULL);
+        same = got && (i ? memcmp(got + GUARD, normed + (size_t)from * row, (size_t)n * row)
+                         : memcmp(got + GUARD, moments + from * LINE, (size_t)n * LINE * sizeof(float))) == 0;
+        mem_free(got);
+        setup_free(&s);
+    }
+    return same;
+}
+
+static int norm_of_stripes(uint32_t type, pool *p)
+{
+    const op_case cases_of[2] = {MOMENTS("", 1, STRIPE_H, STRIPE_W, STRIPE_C, STRIPE_GROUPS),
+                                 GROUP("", 1, STRIPE_H, STRIPE_W, STRIPE_C, STRIPE_GROUPS, 1e-5f, .n_in = 3,
+                                       .epilogue = {.act = KILN_ACT_SILU})};
+    op_setup s[2];
+    char *got[2];
+    for (int i = 0; i < 2; i++)
+        if (!setup_make(&s[i], &cases_of[i], type, 0)) return 0;
+    memcpy(s[0].in[0], s[1].in[0], STRIPE_H * STRIPE_W * STRIPE_C * dtype_size(type));
+    for (int i = 0; i < 2; i++) got[i] = setup_run(&s[i], &backend_cpu, p, 1, NULL, NULL, NULL);
+    int same = got[0] && got[1];
+    for (int64_t from = 0; from < STRIPE_H && same; from += STRIPE_ROWS)
+        same = same_rows(&s[1], got[1] + GUARD, (const float *)(const void *)(got[0] + GUARD), from, p);
+    if (!same) printf("  group_norm of stripes, %s: other bits\n", dtype_name(type));
+    for (int i = 0; i < 2; i++) mem_free(got[i]), setup_free(&s[i]);
+    return same;
+}
+
 static int run_all(void)
 {
     pool *const pools[2] = {pool_new(1), pool_new(3)};
@@ -286,6 +334,8 @@ static int run_all(void)
             for (special k = WITH_NAN; k < SPECIALS; k++)
                 if (takes_any(cases[i].name)) failed += !run_case(&cases[i], v, k, pools), ran++;
     }
+    static const uint32_t types[] = {KILN_F32, KILN_BF16, KILN_F16};
+    for (size_t i = 0; i < 6; i++) failed += !norm_of_stripes(types[i / 2], pools[i % 2]), ran++;
     printf("  %s: %d runs, %d failed\n", backend_cpu.features(), ran, failed);
     return failed + (ran < 500);
 }

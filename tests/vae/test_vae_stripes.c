@@ -1,7 +1,7 @@
-/* test_vae_stripes.c - a picture in stripes of rows is the whole picture but for the rounding of norms: stripes of
- * every height, of pictures of odd sizes, of autoencoders with norms and attention and without; a made-up one with
- * every op that goes by rows, one with ops that do not, and one that does not let itself be traced. One of 3x3
- * convolutions has the whole picture's bytes, at every level of the processor and in both types of products.
+/* test_vae_stripes.c - a picture in stripes of rows has the whole picture's bytes: stripes of every height, of pictures
+ * of odd sizes, of autoencoders with norms and attention and without; a made-up one with every op that goes by rows,
+ * one with ops that do not, and one that does not let itself be traced. One of 3x3 convolutions and one with norms at
+ * every level of the processor and in both types of products (AVX2 alone: but for rounding, 5e-6).
  */
 #include "golden_kit.h"
 
@@ -105,13 +105,24 @@ static double difference(both *b, size_t bytes)
     return most;
 }
 
-/* From a row at a time to each layer at once. */
-static void check_heights(kiln_value *vae, int encode, int64_t rows, int64_t columns, double tolerance)
+/* On a device norms merge moments in another order, and with AVX2 alone oneDNN multiplies few rows of f32 by another
+ * kernel. */
+static int is_exact(void)
+{
+    const backend *b = runtime_backend(rig_runtime);
+    return b == &backend_cpu && strcmp(b->features(), "avx2") != 0;
+}
+
+/* The same bytes, from a row at a time to each layer at once. */
+static void check_heights(kiln_value *vae, int encode, int64_t rows, int64_t columns)
 {
     both b;
     begin(&b, vae, encode, 0, rows, columns);
-    for (size_t bytes = 0; bytes < 20000000; bytes = bytes ? bytes * 7 : 20000)
-        CHECK(difference(&b, bytes) <= tolerance);
+    for (size_t bytes = 0; bytes < 20000000; bytes = bytes ? bytes * 7 : 20000) {
+        double most = difference(&b, bytes);
+        CHECK_MSG(is_exact() ? memcmp(b.whole, b.striped, b.n * sizeof(float)) == 0 : most <= 1e-5,
+                  "stripes of %zu bytes: other bytes", bytes);
+    }
     end(&b);
 }
 
@@ -137,13 +148,12 @@ static kiln_value *open_vae(const kiln_model_family *f, const char *path)
     return v;
 }
 
-/* Measured: 2e-6 at most. */
 static void test_shapes(void)
 {
     run_in(KILN_F32);
     kiln_value *vae = open_vae(&vae_family, "workflows/models/shapes-sd1");
-    check_heights(vae, 0, 13, 9, 1e-5);
-    check_heights(vae, 1, 13, 9, 1e-5);
+    check_heights(vae, 0, 13, 9);
+    check_heights(vae, 1, 13, 9);
     rig_host()->unref(vae);
 }
 
@@ -151,8 +161,8 @@ static void test_a_single_row_and_column(void)
 {
     run_in(KILN_F32);
     kiln_value *vae = open_vae(&vae_family, "workflows/models/shapes-sd1");
-    check_heights(vae, 0, 1, 5, 1e-5);
-    check_heights(vae, 1, 2, 1, 1e-5);
+    check_heights(vae, 0, 1, 5);
+    check_heights(vae, 1, 2, 1);
     rig_host()->unref(vae);
 }
 
@@ -162,7 +172,7 @@ static void test_variance(void)
     run_in(KILN_F32);
     kiln_value *vae = open_vae(&vae_family, "tests/golden/tiny-sd1");
     begin(&b, vae, 1, 1, 6, 7);
-    for (size_t bytes = 0; bytes < 1 << 20; bytes += 1 << 17) CHECK(difference(&b, bytes) <= 1e-5);
+    for (size_t bytes = 0; bytes < 1 << 20; bytes += 1 << 17) CHECK(difference(&b, bytes) <= (is_exact() ? 0 : 1e-5));
     end(&b);
     rig_host()->unref(vae);
 }
@@ -181,38 +191,18 @@ static void test_kinds(void)
     for (size_t i = 0; i < COUNT(rows); i++) {
         printf("  %s\n", rows[i].path);
         kiln_value *vae = open_vae(rows[i].family, rows[i].path);
-        check_heights(vae, 0, 11, 6, 1e-5);
-        check_heights(vae, 1, 11, 6, 1e-5);
+        check_heights(vae, 0, 11, 6);
+        check_heights(vae, 1, 11, 6);
         rig_host()->unref(vae);
     }
 }
 
-/* What bf16 costs is measured on the whole picture, against f32; stripes cost no more. */
-static double error_of(const float *a, const float *exact, size_t n)
+static void test_norms_have_the_same_bytes(void)
 {
-    double sum = 0;
-    for (size_t i = 0; i < n; i++) sum += ((double)a[i] - (double)exact[i]) * ((double)a[i] - (double)exact[i]);
-    return sqrt(sum / (double)n);
-}
-
-/* Measured: 0.96 to 1.03 of the whole picture's. */
-static void test_bf16(void)
-{
-    for (int encode = 0; encode < 2; encode++) {
-        both exact, b;
-        run_in(KILN_F32);
+    for (int i = 0; i < 2; i++) {
+        run_in(i ? KILN_BF16 : KILN_F32);
         kiln_value *vae = open_vae(&vae_family, "workflows/models/shapes-sd1");
-        begin(&exact, vae, encode, 0, 12, 10);
-        vae_close(&exact.v);
-        run_in(KILN_BF16);
-        begin(&b, vae, encode, 0, 12, 10);
-        for (size_t bytes = 0; bytes < 2000000; bytes = bytes ? bytes * 9 : 20000) {
-            difference(&b, bytes);
-            double whole = error_of(b.whole, exact.whole, b.n), stripes = error_of(b.striped, exact.whole, b.n);
-            printf("  bf16: whole %.3g, stripes %.3g\n", whole, stripes);
-            CHECK(stripes <= 1.25 * whole && stripes > 0.5 * whole);
-        }
-        end(&exact), end(&b);
+        for (int encode = 0; encode < 2; encode++) check_heights(vae, encode, 12, 10);
         rig_host()->unref(vae);
     }
 }
@@ -391,7 +381,7 @@ static void test_made_up(void)
         kiln_autoencoder a = table_of(rows[i]);
         kiln_value *vae = made_up_vae(&a);
         printf("  %s\n", rows[i]->name);
-        check_heights(vae, 0, 23, 10, 1e-5);
+        check_heights(vae, 0, 23, 10);
         rig_host()->unref(vae);
     }
 }
@@ -412,7 +402,7 @@ static void test_squares_have_the_same_bytes(void)
 }
 
 /* Each in a process of its own: levels are chosen once, and one that the processor does not have is its highest. */
-static void test_squares_at_every_level(void)
+static void test_bytes_at_every_level(void)
 {
     static const char *const levels[] = {"none", "avx2", "avx512", "avx512bf16"}, *const products[] = {"f32", "bf16"};
     for (size_t i = 0; i < COUNT(levels) * COUNT(products); i++) {
@@ -421,7 +411,8 @@ static void test_squares_at_every_level(void)
         pid_t child = fork();
         if (child == 0) {
             setenv("KILN_CPU_FEATURES", levels[i / 2], 1), setenv("KILN_CPU_GEMM", products[i % 2], 1);
-            execl("/proc/self/exe", "test_vae_stripes", "test_squares_have_the_same_bytes", (char *)NULL);
+            execl("/proc/self/exe", "test_vae_stripes", "test_squares_have_the_same_bytes",
+                  "test_norms_have_the_same_bytes", (char *)NULL);
             _exit(1);
         }
         if (child > 0) waitpid(child, &status, 0);
@@ -562,10 +553,10 @@ int main(int argc, char **argv)
                                       CASE(test_a_single_row_and_column),
                                       CASE(test_variance),
                                       CASE(test_kinds),
-                                      CASE(test_bf16),
+                                      CASE(test_norms_have_the_same_bytes),
                                       CASE(test_made_up),
                                       CASE(test_squares_have_the_same_bytes),
-                                      CASE(test_squares_at_every_level),
+                                      CASE(test_bytes_at_every_level),
                                       CASE(test_what_is_not_seen_goes_in_tiles),
                                       CASE(test_what_is_not_finite_is_made_again),
                                       CASE(test_cancelled_anywhere),

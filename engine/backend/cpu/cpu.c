@@ -196,7 +196,7 @@ const char *cpu_features(void) { return levels[cpu_level_get()].text; }
 
 static const char *cpu_numerics(void)
 {
-    static char text[128]; /* written with the same bytes by whoever comes first */
+    static char text[144]; /* written with the same bytes by whoever comes first */
     /* A number is raised when the bits of that way change. */
     static const char *const attention[] = {[ATTEND_BY_F32] = "",
                                             [ATTEND_BY_PAIRS] = ", attention bf16",
@@ -208,7 +208,7 @@ static const char *cpu_numerics(void)
         snprintf(blocks, sizeof blocks, ", blocks int8 %d%s", INT8_REVISION,
                  cpu_blocks() == BLOCKS_BY_SHAPE ? " by shape" : "");
     const char *convolution = cpu_level_get() == CPU_AMX && cpu_gemm_type(KILN_BF16) == KILN_BF16 ? ", tiles 3" : "";
-    snprintf(text, sizeof text, "%s, gemm %s%s%s, oneDNN %s%s", cpu_features(), type, convolution,
+    snprintf(text, sizeof text, "%s, norms 2, gemm %s%s%s, oneDNN %s%s", cpu_features(), type, convolution,
              attention[cpu_attention()], gemm_library_version(), blocks);
     return text;
 }
@@ -348,6 +348,7 @@ static cpu_prepare *const prepares[OP_KIND_COUNT] = {
     [OP_LINEAR] = cpu_prepare_linear,
     [OP_ATTENTION] = cpu_prepare_attention,
     [OP_GROUP_NORM] = cpu_prepare_group_norm,
+    [OP_GROUP_MOMENTS] = cpu_prepare_group_moments,
     [OP_LAYER_NORM] = cpu_prepare_layer_norm,
     [OP_ADD] = cpu_prepare_elementwise,
     [OP_MUL] = cpu_prepare_elementwise,

@@ -1,8 +1,10 @@
 /* norms.c - group and layer normalisation with f32 statistics; population variance (divide by the count).
  *
- * Group norm goes over the data twice: per-channel moments about the image's first pixel, in chunks of rows
- * whose number depends on the shape alone, merged in double; then (x - mean) * scale + beta and the activation. Taking
- * the first pixel as origin keeps the subtraction harmless when the mean is far from zero.
+ * Group norm goes over the data twice. First each row of a picture [N,H,W,C], or one of up to 32 pieces of anything
+ * else, has its moments taken: sums by channel about its first pixel, which keeps the subtraction harmless when the
+ * mean is far from zero; in double a group's mean and the sum of squares off it come of them. Then rows' moments are
+ * merged in double, in order, and (x - mean) * scale + beta and the activation follow. group_moments stores the former;
+ * with them given group_norm is the latter alone, so that a stripe of rows has the bits of the whole picture.
  */
 #include "backend/cpu/cpu.h"
 
@@ -16,52 +18,91 @@ enum { PIECES = 32, COLUMNS = 1024, TOGETHER = 4, PIXELS_TOGETHER = 8 };
 typedef struct {
     const cpu_kernel *c;
     const kernel_args *a;
-    int64_t images, pixels, channels, pieces; /* pieces: of an image's pixels */
-    float *origin, *sums, *table;             /* in scratch: see group_norm_prepare */
+    int64_t images, pixels, channels, groups, pieces; /* pieces: of an image's pixels */
+    float *table, *own;                               /* in scratch: group_scratch() says how */
+    float *moments;                                   /* [images][all][groups], `apart` numbers from one to the next */
+    int64_t all, apart;                               /* pieces of which moments are */
+    int64_t row;                                      /* pixels of each; 0: not all have as many */
 } call;
 
 static int64_t piece_start(const call *j, int64_t piece) { return piece * j->pixels / j->pieces; }
+static float *moments_at(const call *j, int64_t n, int64_t piece, int64_t group)
+{
+    return j->moments + ((n * j->all + piece) * j->groups + group) * j->apart;
+}
 
-/* Moments of one piece of one image: sums[2][channels]. */
+/* What a channel adds to its group's: its mean, the square of that, and the sum of squares off it. */
+typedef struct {
+    double mean, square, spread;
+} channel_parts;
+
+static inline void add_channel(channel_parts *to, double origin, double sum, double square, double part)
+{
+    double own = origin + sum * part, spread = square - sum * sum * part;
+    to->mean += own, to->square += own * own, to->spread += spread > 0 ? spread : 0;
+}
+
+/* A group's moments, of its channels' sums of x - origin and its square over so many pixels. Sums of even and odd
+ * channels do not wait for each other. */
+static void merge_channels(const float *origin, const float *sum, const float *square, int64_t width, int64_t pixels,
+                           float *out)
+{
+    double part = 1 / (double)pixels;
+    channel_parts even = {0}, odd = {0};
+    for (int64_t c = 0; c < width; c += 2) {
+        add_channel(&even, (double)origin[c], (double)sum[c], (double)square[c], part);
+        if (c + 1 < width) add_channel(&odd, (double)origin[c + 1], (double)sum[c + 1], (double)square[c + 1], part);
+    }
+    double total = even.mean + odd.mean, mean = total / (double)width;
+    double between = even.square + odd.square - total * mean;
+    out[0] = (float)mean, out[1] = (float)(mean - (double)out[0]);
+    out[2] = (float)(even.spread + odd.spread + (double)pixels * (between < 0 ? 0 : between)); /* NaN stays */
+}
+
+/* Moments of one piece of one image. */
 static kiln_status moments_tile(void *arg, size_t index, unsigned slot, error *e)
 {
     const call *j = arg;
     const operand_desc *x = &j->c->op.in[0];
-    int64_t n = (int64_t)index / j->pieces, piece = (int64_t)index % j->pieces, C = j->channels;
-    float *sums = j->sums + (size_t)index * 2 * (size_t)C;
+    int64_t n = (int64_t)index / j->pieces, piece = (int64_t)index % j->pieces, C = j->channels, width = C / j->groups;
+    float *origin = j->own + slot * 3 * (size_t)C, *sum = origin + C, *square = sum + C;
     int64_t first = piece_start(j, piece), last = piece_start(j, piece + 1);
-    (void)slot, (void)e;
-    memset(sums, 0, 2 * (size_t)C * sizeof *sums);
+    (void)e;
+    j->c->k->load(origin, place_of(x, j->a->in[0], n * j->pixels + first, 0), type_of(x), (size_t)C);
+    memset(sum, 0, 2 * (size_t)C * sizeof *sum);
     for (int64_t p = first, now; p < last; p += now) {
         const void *row[PIXELS_TOGETHER];
         now = min64(PIXELS_TOGETHER, last - p);
         for (int64_t i = 0; i < now; i++) row[i] = place_of(x, j->a->in[0], n * j->pixels + p + i, 0);
-        j->c->k->moments(sums, sums + C, row, (size_t)now, type_of(x), j->origin + n * C, (size_t)C);
+        j->c->k->moments(sum, square, row, (size_t)now, type_of(x), origin, (size_t)C);
     }
+    for (int64_t g = 0; g < j->groups; g++)
+        merge_channels(origin + g * width, sum + g * width, square + g * width, width, last - first,
+                       moments_at(j, n, piece, g));
     return KILN_OK;
 }
 
-/* Mean and 1/sigma of a group: the pieces' moments about the origin, merged. */
-static void group_statistics(const call *j, int64_t n, int64_t first, int64_t last, double eps, double *mean,
-                             double *rstd)
+static int64_t pixels_of(const call *j, int64_t piece)
 {
-    double count = (double)j->pixels * (double)(last - first), total = 0, spread = 0;
-    for (int pass = 0; pass < 2; pass++)
-        for (int64_t c = first; c < last; c++) {
-            double s = 0, q = 0, origin = (double)j->origin[n * j->channels + c];
-            for (int64_t p = 0; p < j->pieces; p++) {
-                const float *sums = j->sums + (size_t)((n * j->pieces + p) * 2 * j->channels);
-                s += (double)sums[c];
-                q += (double)sums[j->channels + c];
-            }
-            double own = origin + s / (double)j->pixels, d = own - total / count;
-            if (pass == 0)
-                total += own * (double)j->pixels;
-            else
-                spread += fmax(0, q - s * s / (double)j->pixels) + (double)j->pixels * d * d;
-        }
+    return j->row ? j->row : piece_start(j, piece + 1) - piece_start(j, piece);
+}
+
+/* Mean and 1/sigma of a group: the pieces' moments, merged. */
+static void group_statistics(const call *j, int64_t n, int64_t g, double *mean, double *rstd)
+{
+    double width = (double)(j->channels / j->groups), count = 0, total = 0, spread = 0;
+    for (int64_t p = 0; p < j->all; p++) {
+        const float *m = moments_at(j, n, p, g);
+        double numbers = width * (double)pixels_of(j, p);
+        count += numbers, total += numbers * ((double)m[0] + (double)m[1]);
+    }
     *mean = total / count;
-    *rstd = 1 / sqrt(spread / count + eps);
+    for (int64_t p = 0; p < j->all; p++) {
+        const float *m = moments_at(j, n, p, g);
+        double off = (double)m[0] + (double)m[1] - *mean;
+        spread += (double)m[2] + width * (double)pixels_of(j, p) * off * off;
+    }
+    *rstd = 1 / sqrt(spread / count + (double)j->c->op.attr.norm.eps);
 }
 
 /* One kernel makes the result, bf16 of bf16: x scale + shift. */
@@ -71,24 +112,24 @@ static int is_half(const op_desc *op)
            (!op->epilogue.act || op->epilogue.act == KILN_ACT_SILU);
 }
 
-/* table: per image mean, scale, shift of every channel */
-static void group_tables(const call *j, const float *gamma, const float *beta)
+/* table: per image mean, scale, shift of every channel; here those of one group. */
+static kiln_status table_tile(void *arg, size_t index, unsigned slot, error *e)
 {
-    const norm_attr *t = &j->c->op.attr.norm;
-    int64_t width = j->channels / t->groups, C = j->channels;
+    const call *j = arg;
+    const float *gamma = j->a->in[1], *beta = j->a->in[2];
+    int64_t n = (int64_t)index / j->groups, g = (int64_t)index % j->groups, C = j->channels, width = C / j->groups;
+    float *table = j->table + n * 3 * C;
     int half = is_half(&j->c->op);
-    for (int64_t n = 0; n < j->images; n++)
-        for (int64_t g = 0; g < t->groups; g++) {
-            double mean, rstd;
-            float *table = j->table + n * 3 * C;
-            group_statistics(j, n, g * width, (g + 1) * width, (double)t->eps, &mean, &rstd);
-            for (int64_t c = g * width; c < (g + 1) * width; c++) {
-                table[c] = (float)mean;
-                table[C + c] = (float)(rstd * (double)(gamma ? gamma[c] : 1));
-                table[2 * C + c] = beta ? beta[c] : 0;
-                if (half) table[2 * C + c] = (float)((beta ? (double)beta[c] : 0) - mean * (double)table[C + c]);
-            }
-        }
+    double mean, rstd;
+    (void)slot, (void)e;
+    group_statistics(j, n, g, &mean, &rstd);
+    for (int64_t c = g * width; c < (g + 1) * width; c++) {
+        table[c] = (float)mean;
+        table[C + c] = (float)(rstd * (double)(gamma ? gamma[c] : 1));
+        table[2 * C + c] = beta ? beta[c] : 0;
+        if (half) table[2 * C + c] = (float)((beta ? (double)beta[c] : 0) - mean * (double)table[C + c]);
+    }
+    return KILN_OK;
 }
 
 static void finish(const call *j, float *row, int64_t r, int64_t c, size_t width)
@@ -133,31 +174,56 @@ static kiln_status apply_tile(void *arg, size_t index, unsigned slot, error *e)
     return KILN_OK;
 }
 
+/* Rows of a picture; of anything else up to PIECES. */
+static int64_t pieces_of(const shape *x, int64_t pixels) { return x->rank == 4 ? x->dim[1] : min64(PIECES, pixels); }
+
 static call group_call(const cpu_kernel *c, const kernel_args *a)
 {
     const shape *s = &c->op.in[0].shape;
-    call j = {.c = c, .a = a, .images = s->dim[0], .channels = s->dim[s->rank - 1]};
+    call j = {.c = c,
+              .a = a,
+              .images = s->dim[0],
+              .channels = s->dim[s->rank - 1],
+              .groups = c->op.attr.norm.groups,
+              .apart = OP_MOMENTS};
     j.pixels = j.images ? rows_of(&c->op.in[0]) / j.images : 0;
-    j.pieces = j.pixels < PIECES ? (j.pixels ? j.pixels : 1) : PIECES;
-    if (a) {
-        j.origin = a->scratch;
-        j.table = j.origin + j.images * j.channels;
-        j.sums = j.table + 3 * j.images * j.channels;
+    j.all = j.pieces = pieces_of(s, j.pixels);
+    j.row = j.pieces && j.pixels % j.pieces == 0 ? j.pixels / j.pieces : 0;
+    if (!a) return j;
+    j.own = a->scratch;
+    j.table = j.own + (int64_t)cpu_slots() * 3 * j.channels;
+    j.moments = j.table + 3 * j.images * j.channels;
+    if (op_takes_moments(&c->op)) {
+        j.moments = (float *)(uintptr_t)a->in[3];
+        j.all = c->op.in[3].shape.dim[1], j.apart = c->op.in[3].ld;
     }
     return j;
+}
+
+/* Three lines of channels a thread, three an image, and the moments. */
+static size_t group_scratch(const cpu_kernel *c)
+{
+    call j = group_call(c, NULL);
+    int64_t lines = (int64_t)cpu_slots() + j.images, moments = op_takes_moments(&c->op) ? 0 : j.pieces * j.groups;
+    return (size_t)(lines * 3 * j.channels + j.images * moments * OP_MOMENTS) * sizeof(float);
 }
 
 static kiln_status group_norm_run(const cpu_kernel *c, const kernel_args *a, error *e)
 {
     call j = group_call(c, a);
-    const operand_desc *x = &c->op.in[0];
     if (!j.pixels || !j.channels) return KILN_OK;
-    for (int64_t n = 0; n < j.images; n++)
-        c->k->load(j.origin + n * j.channels, place_of(x, a->in[0], n * j.pixels, 0), type_of(x), (size_t)j.channels);
     size_t tiles = (size_t)(j.images * j.pieces);
-    TRY(tiles_run(a->pool, tiles, moments_tile, &j, e));
-    group_tables(&j, a->in[1], a->in[2]);
+    if (!op_takes_moments(&c->op)) TRY(tiles_run(a->pool, tiles, moments_tile, &j, e));
+    TRY(tiles_run(a->pool, (size_t)(j.images * j.groups), table_tile, &j, e));
     return tiles_run(a->pool, tiles, apply_tile, &j, e);
+}
+
+static kiln_status group_moments_run(const cpu_kernel *c, const kernel_args *a, error *e)
+{
+    call j = group_call(c, a);
+    if (!j.pixels || !j.channels) return KILN_OK;
+    j.moments = a->out, j.apart = c->op.out.ld;
+    return tiles_run(a->pool, (size_t)(j.images * j.pieces), moments_tile, &j, e);
 }
 
 static kiln_status check_affine(const op_desc *op, error *e)
@@ -172,9 +238,16 @@ static kiln_status check_affine(const op_desc *op, error *e)
 kiln_status cpu_prepare_group_norm(cpu_kernel *c, error *e)
 {
     TRY(check_affine(&c->op, e));
-    call j = group_call(c, NULL);
     c->body = group_norm_run;
-    c->base.scratch_bytes = (size_t)(j.images * j.channels * (4 + 2 * j.pieces)) * sizeof(float);
+    c->base.scratch_bytes = group_scratch(c);
+    return KILN_OK;
+}
+
+kiln_status cpu_prepare_group_moments(cpu_kernel *c, error *e)
+{
+    (void)e;
+    c->body = group_moments_run;
+    c->base.scratch_bytes = group_scratch(c);
     return KILN_OK;
 }
 

@@ -80,6 +80,7 @@ static cuda_prepare *const prepares[OP_KIND_COUNT] = {
     [OP_LINEAR] = cuda_prepare_linear,
     [OP_ATTENTION] = cuda_prepare_attention,
     [OP_GROUP_NORM] = cuda_prepare_norm,
+    [OP_GROUP_MOMENTS] = cuda_prepare_norm,
     [OP_LAYER_NORM] = cuda_prepare_norm,
     [OP_ADD] = cuda_prepare_map,
     [OP_MUL] = cuda_prepare_map,

@@ -54,25 +54,60 @@ static __global__ void __launch_bounds__(STRIP *LANES) group_parts(cu_norm m, in
     to[0] = own.n, to[1] = own.mean, to[2] = own.m2;
 }
 
-/* stats[image, group] = mean, 1 / deviation: one block a group */
-static __global__ void __launch_bounds__(128) group_merge(cu_norm m, int64_t parts, float *stats)
+enum { MERGING = 128 }; /* threads of a block */
+
+/* The whole block's, for thread 0. */
+static __device__ __forceinline__ moments merged_over_block(moments own)
 {
-    __shared__ moments all[128];
-    int64_t wide = m.columns / m.groups, image = blockIdx.y, n = parts * wide;
-    moments own = {0, 0, 0};
-    for (int64_t i = threadIdx.x; i < n; i += 128) {
-        const float *from = m.partial + ((image * parts + i / wide) * m.columns + blockIdx.x * wide + i % wide) * 3;
-        moments other = {from[0], from[1], from[2]};
-        own = merged(own, other);
-    }
+    __shared__ moments all[MERGING];
     all[threadIdx.x] = own;
-    for (unsigned half = 64; half; half /= 2) {
+    for (unsigned half = MERGING / 2; half; half /= 2) {
         __syncthreads();
         if (threadIdx.x < half) all[threadIdx.x] = merged(all[threadIdx.x], all[threadIdx.x + half]);
     }
+    return threadIdx.x ? own : all[0];
+}
+
+/* Of image blockIdx.y and group blockIdx.x: a column of a part, or a row that is given. */
+static __device__ __forceinline__ moments moments_at(const cu_norm &m, int64_t parts, int64_t i)
+{
+    int64_t wide = m.columns / m.groups, image = blockIdx.y;
+    if (!m.moments) {
+        const float *from = m.partial + ((image * parts + i / wide) * m.columns + blockIdx.x * wide + i % wide) * 3;
+        return moments{from[0], from[1], from[2]};
+    }
+    const float *from = m.moments + ((image * m.lines + i) * m.groups + blockIdx.x) * m.moments_ld;
+    return moments{(float)(m.line * wide), from[0] + from[1], from[2]};
+}
+
+/* stats[image, group] = mean, 1 / deviation: one block a group */
+static __global__ void __launch_bounds__(MERGING) group_merge(cu_norm m, int64_t parts, float *stats)
+{
+    int64_t image = blockIdx.y, n = m.moments ? m.lines : parts * (m.columns / m.groups);
+    moments own = {0, 0, 0};
+    for (int64_t i = threadIdx.x; i < n; i += MERGING) own = merged(own, moments_at(m, parts, i));
+    own = merged_over_block(own);
     if (threadIdx.x) return;
-    stats[(image * m.groups + blockIdx.x) * 2] = all[0].mean;
-    stats[(image * m.groups + blockIdx.x) * 2 + 1] = 1.0f / sqrtf(all[0].m2 / all[0].n + m.eps);
+    stats[(image * m.groups + blockIdx.x) * 2] = own.mean;
+    stats[(image * m.groups + blockIdx.x) * 2 + 1] = 1.0f / sqrtf(own.m2 / own.n + m.eps);
+}
+
+/* out[image, line, group]: one block each */
+static __global__ void __launch_bounds__(MERGING) line_moments(cu_norm m)
+{
+    int64_t wide = m.columns / m.groups, line = blockIdx.x, group = blockIdx.y, image = blockIdx.z;
+    moments own = {0, 0, 0};
+    for (int64_t i = threadIdx.x; i < m.line * wide; i += MERGING) {
+        int64_t row = image * m.rows + line * m.line + i / wide;
+        float v = cu_load(m.x, m.x_type, row * m.x_ld + group * wide + i % wide), d = v - own.mean;
+        own.n += 1;
+        own.mean += d / own.n;
+        own.m2 += d * (v - own.mean);
+    }
+    own = merged_over_block(own);
+    if (threadIdx.x) return;
+    float *to = (float *)m.out + ((image * m.lines + line) * m.groups + group) * m.out_ld;
+    to[0] = own.mean, to[1] = 0, to[2] = own.m2;
 }
 
 template <int V>
@@ -122,10 +157,11 @@ extern "C" cudaError_t cu_group_norm_run(const cu_norm *m, cudaStream_t stream)
     int64_t parts = parts_of(m->rows), rows = m->images * m->rows;
     float *stats = m->partial + m->images * parts * m->columns * 3;
     dim3 strips((unsigned)((m->columns + STRIP - 1) / STRIP), (unsigned)parts, (unsigned)m->images);
-    cudaError_t status = CU_LAUNCH(group_parts, strips, dim3(STRIP, LANES), 0, stream, *m, parts);
+    cudaError_t status = cudaSuccess;
+    if (!m->moments) status = CU_LAUNCH(group_parts, strips, dim3(STRIP, LANES), 0, stream, *m, parts);
     if (status == cudaSuccess)
-        status = CU_LAUNCH(group_merge, dim3((unsigned)m->groups, (unsigned)m->images), dim3(128), 0, stream, *m, parts,
-                           stats);
+        status = CU_LAUNCH(group_merge, dim3((unsigned)m->groups, (unsigned)m->images), dim3(MERGING), 0, stream, *m,
+                           parts, stats);
     if (status != cudaSuccess) return status;
     int eight = by_eight(m);
     unsigned x = 8;
@@ -133,6 +169,13 @@ extern "C" cudaError_t cu_group_norm_run(const cu_norm *m, cudaStream_t stream)
     dim3 grid((unsigned)((rows + 256 / x - 1) / (256 / x))), block(x, 256 / x);
     return eight ? CU_LAUNCH(group_apply<8>, grid, block, 0, stream, *m, stats)
                  : CU_LAUNCH(group_apply<1>, grid, block, 0, stream, *m, stats);
+}
+
+extern "C" cudaError_t cu_group_moments_run(const cu_norm *m, cudaStream_t stream)
+{
+    if (m->images <= 0 || m->rows <= 0 || m->columns <= 0) return cudaSuccess;
+    dim3 grid((unsigned)m->lines, (unsigned)m->groups, (unsigned)m->images);
+    return CU_LAUNCH(line_moments, grid, dim3(MERGING), 0, stream, *m);
 }
 
 /* ---- rows: a warp each ---- */

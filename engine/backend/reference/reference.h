@@ -40,9 +40,9 @@ void epilogue_store(const op_desc *op, const kernel_args *a, int64_t row, int64_
 
 typedef kiln_status reference_body(const op_desc *, const kernel_args *, error *);
 reference_body reference_convert, reference_conv2d, reference_linear, reference_attention, reference_group_norm,
-    reference_layer_norm, reference_add, reference_mul, reference_affine, reference_act, reference_geglu,
-    reference_upsample, reference_concat, reference_slice, reference_reshape, reference_permute, reference_embedding,
-    reference_gather, reference_timestep, reference_map, reference_state_write, reference_custom;
+    reference_group_moments, reference_layer_norm, reference_add, reference_mul, reference_affine, reference_act,
+    reference_geglu, reference_upsample, reference_concat, reference_slice, reference_reshape, reference_permute,
+    reference_embedding, reference_gather, reference_timestep, reference_map, reference_state_write, reference_custom;
 reference_body reference_norm, reference_rope, reference_softmax, reference_reduce, reference_cumsum, reference_sort,
     reference_bincount, reference_take, reference_take_along, reference_scatter, reference_random, reference_conv,
     reference_pool, reference_interpolate, reference_grid_sample, reference_pad;
