@@ -11,10 +11,11 @@
  *         +------- read_ahead -> read_ahead (read_ahead.h)                       files that the system is asked for
  *
  * Locks. `lock` guards the table and its weights, passes, order, the numbers of prefetch, read_ahead's all and stop,
- * bytes, peak, host_bytes, generation, traffic.evicted, running and block_user, which freeing a pass looks at. All
- * other members belong to the thread that runs a pass, which the caller of residency.h sees to (one pass at a time).
- * The device is never called with the lock held, and of the budget only what reads: taking memory may call
- * residency_give_up, which takes the lock.
+ * bytes, peak, host_bytes, generation, traffic.evicted, running, starting and block_user, which freeing a pass looks
+ * at. All other members belong to the thread that runs a pass, which the caller of residency.h sees to (one pass at a
+ * time); but while none starts or runs, whoever is short of memory takes the block, with the lock held. The device is
+ * never called with the lock held, and of the budget only what reads: taking memory may call residency_give_up, which
+ * takes the lock.
  */
 #ifndef KILN_MEMORY_MANAGER_H
 #define KILN_MEMORY_MANAGER_H
@@ -53,6 +54,7 @@ struct residency {
     /* of the running pass */
     uint64_t clock;
     residency_pass *running, *last;
+    int starting;                     /* residency_begin() takes memory for a pass */
     char *block, *ring;               /* activations, working memory, inputs and outputs; slots of streamed weights */
     const residency_pass *block_user; /* whose run was the last in the block and went well; NULL: nobody's */
     size_t block_bytes, ring_bytes;

@@ -211,11 +211,19 @@ static kiln_status begin(residency_pass *p, error *e)
     return residency_restart(p, e);
 }
 
+static void start(residency *r, int starting)
+{
+    pthread_mutex_lock(&r->lock);
+    assert(!r->running);
+    r->starting = starting;
+    pthread_mutex_unlock(&r->lock);
+}
+
 kiln_status residency_begin(residency_pass *p, residency_workspace *space, error *e)
 {
     residency *r = p->r;
-    assert(!r->running);
     error why = {0};
+    start(r, 1);
     kiln_status status = begin(p, &why);
     if (status == KILN_ERR_NOMEM && r->granted) { /* less than we thought: once more, with what the device gave */
         unpin_all(p);
@@ -226,10 +234,11 @@ kiln_status residency_begin(residency_pass *p, residency_workspace *space, error
     }
     if (status != KILN_OK) {
         unpin_all(p);
+        start(r, 0);
         return error_set(e, status, "%s", why.message);
     }
     pthread_mutex_lock(&r->lock);
-    r->running = p;
+    r->running = p, r->starting = 0;
     pthread_mutex_unlock(&r->lock);
     int steady = is_steady(p);
     prefetch_begin(p);

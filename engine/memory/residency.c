@@ -20,7 +20,26 @@ static kiln_status make_streams(residency *r, error *e)
     return KILN_OK;
 }
 
-static void give_up(void *arg, size_t bytes) { residency_give_up(arg, bytes); }
+/* The block, while no program runs in it. On a device where work goes on behind a run it stays. */
+static void give_block(residency *r)
+{
+    if (r->call->asynchronous) return;
+    pthread_mutex_lock(&r->lock);
+    char *block = r->running || r->starting ? NULL : r->block;
+    size_t bytes = r->block_bytes;
+    if (block) r->block = NULL, r->block_bytes = 0, r->block_user = NULL, r->generation++;
+    pthread_mutex_unlock(&r->lock);
+    manager_release(r, MEMORY_ACTIVATIONS, bytes, block);
+}
+
+/* Somebody wants so many bytes: weights go first, which a run can do without. */
+static void give_up(void *arg, size_t bytes)
+{
+    residency *r = arg;
+    size_t used = budget_used(r->budget);
+    residency_give_up(r, bytes);
+    if (budget_used(r->budget) + bytes > used) give_block(r);
+}
 
 residency *residency_new(const residency_setting *setting, error *e)
 {

@@ -158,6 +158,30 @@ static void test_giving_up_takes_all_but_what_runs(void)
     residency_free(r);
 }
 
+/* Who wants memory that programs have worked in gets it, unless one does; the next run has some again. */
+static void test_memory_to_work_in_is_given_up(void)
+{
+    enum { LIMIT = WEIGHTS * ROOM + 4096, MUCH = LIMIT - 2048 };
+    residency *r = open_manager(LIMIT);
+    residency_workspace space;
+    void *value = NULL;
+    net n;
+    residency_pass *p = open_net(r, &n, "net");
+    REQUIRE(r && p);
+    for (int i = 0; i < 2; i++) {
+        CHECK_EQ(run(p, NULL), KILN_OK);
+        CHECK_EQ(residency_take(r, MEMORY_VALUES, MUCH, "a value", &value, NULL), KILN_OK);
+        if (value) residency_give(r, MEMORY_VALUES, MUCH, value), value = NULL;
+    }
+    REQUIRE(CHECK_EQ(residency_begin(p, &space, NULL), KILN_OK));
+    CHECK_EQ(residency_take(r, MEMORY_VALUES, MUCH, "a value", &value, NULL), KILN_ERR_NOMEM);
+    memset(space.arena, 0, 3000);
+    residency_end(p, 0);
+    close_net(&n, p);
+    CHECK_EQ(residency_bytes(r), 0u);
+    residency_free(r);
+}
+
 static void test_a_failure_leaves_nothing_and_the_next_run_is_whole(void)
 {
     for (int at = 0; at < WEIGHTS; at++) {
@@ -407,6 +431,7 @@ int main(int argc, char **argv)
         CASE(test_what_is_asked_for_twice_is_one),
         CASE(test_two_programs_share_and_the_last_one_takes_it_along),
         CASE(test_giving_up_takes_all_but_what_runs),
+        CASE(test_memory_to_work_in_is_given_up),
         CASE(test_a_failure_leaves_nothing_and_the_next_run_is_whole),
         CASE(test_under_a_limit_a_run_packs_what_is_streamed_again),
         CASE(test_every_allocation_may_fail),
