@@ -72,8 +72,8 @@ static inline int op_saturates(const op_desc *d)
     return d->saturate && d->out.dtype == KILN_F16 && of[d->kind];
 }
 
-/* Of a group_norm: are moments of all of its picture's rows given, in[3]? */
-static inline int op_takes_moments(const op_desc *d)
+/* Of a group_norm: are statistics of all of its picture's rows given, in[3]? */
+static inline int op_takes_stats(const op_desc *d)
 {
     return d->n_in - (d->epilogue.residual ? 1 : 0) > 3 && d->in[3].dtype;
 }

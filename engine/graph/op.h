@@ -34,8 +34,8 @@ enum { OP_MAX_IN = 12, OP_MAX_MORE = 2, OP_MAX_CODE = 64, OP_MAX_NUMBERS = 16, O
     X(LINEAR, "linear", "xww?")                        /* x, w, bias                                    */             \
     X(ATTENTION, "attention", "xxxa?i?i?i?i?i?a?a?i?") /* q, k, v, mask, offset, key_length, q_segment, k_segment,     \
                                                         key_position, bias_table, sinks, pages */                      \
-    X(GROUP_NORM, "group_norm", "rw?w?f?")             /* x, gamma, beta, moments of all rows       */                 \
-    X(GROUP_MOMENTS, "group_moments", "r")                                                                             \
+    X(GROUP_NORM, "group_norm", "rw?w?f?")             /* x, gamma, beta, statistics of all rows    */                 \
+    X(GROUP_NORM_STATS, "group_norm_stats", "r")                                                                       \
     X(LAYER_NORM, "layer_norm", "rw?w?") /* x, gamma, beta                            */                               \
     X(ADD, "add", "rr")                                                                                                \
     X(MUL, "mul", "rr")                                                                                                \
@@ -133,7 +133,7 @@ typedef struct {
 /* A plugin's op: custom.h */
 typedef struct custom_op custom_op;
 
-enum { OP_MOMENTS = 3 }; /* numbers of group_moments for a row and group: mean, its rest, sum of squares off it */
+enum { OP_NORM_STATS = 3 }; /* numbers of group_norm_stats for a row and group: mean, its rest, sum of squares off it */
 typedef struct {
     int32_t groups; /* layer_norm: 0 */
     float eps;

@@ -365,7 +365,7 @@ static uint32_t result_type(const recording *r, const op *o)
     case OP_SORT:
     case OP_STATE_WRITE: return first;
     case OP_BINCOUNT: return KILN_I32;
-    case OP_GROUP_MOMENTS: return KILN_F32;
+    case OP_GROUP_NORM_STATS: return KILN_F32;
     case OP_REDUCE:
         if (o->attr.reduce.kind >= KILN_REDUCE_ARGMAX) return KILN_I32;
         return first == KILN_I32 && o->attr.reduce.kind != KILN_REDUCE_MEAN && o->attr.reduce.kind < KILN_REDUCE_L2

@@ -80,28 +80,28 @@ static kiln_status good_groups(const op_attr *a, const char *name, const shape *
                      (long long)last_dimension(x), a->norm.groups);
 }
 
-static kiln_status group_moments_rule(const op_attr *a, const shape *const *in, uint32_t n, shape *out, error *e)
+static kiln_status group_norm_stats_rule(const op_attr *a, const shape *const *in, uint32_t n, shape *out, error *e)
 {
     (void)n;
-    if (in[0]->rank != 4) return wrong_shapes(e, "group_moments takes x [N,H,W,C]", in[0], NULL);
-    TRY(good_groups(a, "group_moments", in[0], e));
+    if (in[0]->rank != 4) return wrong_shapes(e, "group_norm_stats takes x [N,H,W,C]", in[0], NULL);
+    TRY(good_groups(a, "group_norm_stats", in[0], e));
     *out = *in[0];
-    out->dim[2] = a->norm.groups, out->dim[3] = OP_MOMENTS;
+    out->dim[2] = a->norm.groups, out->dim[3] = OP_NORM_STATS;
     return KILN_OK;
 }
 
-static int are_moments_of(const op_attr *a, const shape *m, const shape *x)
+static int are_stats_of(const op_attr *a, const shape *m, const shape *x)
 {
     return m->rank == 4 && x->rank == 4 && m->dim[0] == x->dim[0] && m->dim[1] >= 1 && m->dim[2] == a->norm.groups &&
-           m->dim[3] == OP_MOMENTS;
+           m->dim[3] == OP_NORM_STATS;
 }
 
 static kiln_status group_norm_rule(const op_attr *a, const shape *const *in, uint32_t n, shape *out, error *e)
 {
     if (in[0]->rank < 2) return wrong_shapes(e, "group_norm takes x [N,...,C]", in[0], NULL);
     TRY(good_eps(a, "group_norm", e));
-    if (n > 3 && in[3] && !are_moments_of(a, in[3], in[0]))
-        return wrong_shapes(e, "group_norm_by takes x [N,h,W,C] and moments [N,H,groups,3]", in[0], in[3]);
+    if (n > 3 && in[3] && !are_stats_of(a, in[3], in[0]))
+        return wrong_shapes(e, "group_norm_apply takes x [N,h,W,C] and stats [N,H,groups,3]", in[0], in[3]);
     TRY(good_groups(a, "group_norm", in[0], e));
     if (!is_vector(in[1], last_dimension(in[0])) || !is_vector(in[2], last_dimension(in[0])))
         return wrong_shapes(e, "group_norm: gamma and beta must have one number a channel", in[0],
@@ -249,7 +249,7 @@ static shape_rule *const rules[OP_KIND_COUNT] = {
     [OP_LINEAR] = linear_rule,
     [OP_ATTENTION] = attention_rule,
     [OP_GROUP_NORM] = group_norm_rule,
-    [OP_GROUP_MOMENTS] = group_moments_rule,
+    [OP_GROUP_NORM_STATS] = group_norm_stats_rule,
     [OP_LAYER_NORM] = layer_norm_rule,
     [OP_ADD] = add_rule,
     [OP_MUL] = add_rule,

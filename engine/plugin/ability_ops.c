@@ -124,17 +124,17 @@ static kiln_t group_norm(kiln_program *p, kiln_t x, int32_t groups, float eps, k
     op_attr a = {.norm = {.groups = groups, .eps = eps}};
     return record_op(program_recording(p), OP_GROUP_NORM, &a, (const kiln_t[]){x, gamma, beta}, 3);
 }
-static kiln_t group_moments(kiln_program *p, kiln_t x, int32_t groups)
+static kiln_t group_norm_stats(kiln_program *p, kiln_t x, int32_t groups)
 {
-    return record_op(program_recording(p), OP_GROUP_MOMENTS, &(op_attr){.norm = {.groups = groups}}, &x, 1);
+    return record_op(program_recording(p), OP_GROUP_NORM_STATS, &(op_attr){.norm = {.groups = groups}}, &x, 1);
 }
-static kiln_t group_norm_by(kiln_program *p, kiln_t x, kiln_t moments, float eps, kiln_t gamma, kiln_t beta)
+static kiln_t group_norm_apply(kiln_program *p, kiln_t x, kiln_t stats, float eps, kiln_t gamma, kiln_t beta)
 {
     int64_t dim[4] = {0};
-    if (!shape_of(p, moments, dim, 4))
-        return record_fail(program_recording(p), KILN_ERR_INVALID, "group_norm_by: moments are missing");
+    if (!shape_of(p, stats, dim, 4))
+        return record_fail(program_recording(p), KILN_ERR_INVALID, "group_norm_apply: its statistics are missing");
     op_attr a = {.norm = {.groups = (int32_t)dim[2], .eps = eps}};
-    return record_op(program_recording(p), OP_GROUP_NORM, &a, (const kiln_t[]){x, gamma, beta, moments}, 4);
+    return record_op(program_recording(p), OP_GROUP_NORM, &a, (const kiln_t[]){x, gamma, beta, stats}, 4);
 }
 static kiln_t layer_norm(kiln_program *p, kiln_t x, float eps, kiln_t gamma, kiln_t beta)
 {
@@ -454,6 +454,6 @@ const kiln_ops ops_api = {
     .state_write_part = ops_record_state_write_part,
     .saturate = ops_record_saturate,
     .find = weights_find,
-    .group_moments = group_moments,
-    .group_norm_by = group_norm_by,
+    .group_norm_stats = group_norm_stats,
+    .group_norm_apply = group_norm_apply,
 };

@@ -649,10 +649,10 @@ typedef struct {
     /* 1.1: group_norm() in two parts, for a picture that is made in stripes of rows. x [N,H,W,C] -> f32 [N,H,groups,3]:
      * of each row's numbers of a group their mean, what rounding left of that, and the sum of squares of what they are
      * off it. */
-    kiln_t (*group_moments)(kiln_program *, kiln_t x, int32_t groups);
-    /* 1.1: what group_norm() of a whole picture makes of some of its rows, x [N,h,W,C], given the moments of all,
+    kiln_t (*group_norm_stats)(kiln_program *, kiln_t x, int32_t groups);
+    /* 1.1: what group_norm() of a whole picture makes of some of its rows, x [N,h,W,C], given the statistics of all,
      * [N,H,groups,3]; on a processor the same bits. */
-    kiln_t (*group_norm_by)(kiln_program *, kiln_t x, kiln_t moments, float eps, kiln_t gamma, kiln_t beta);
+    kiln_t (*group_norm_apply)(kiln_program *, kiln_t x, kiln_t stats, float eps, kiln_t gamma, kiln_t beta);
 } kiln_ops;
 
 #ifdef __cplusplus

@@ -74,7 +74,7 @@ static int goes_by_rows(const maker *m, const vae_op *o)
     case VAE_SLICE: return is_picture(m, first) && o->part.axis > H;
     case VAE_UPSAMPLE: return is_picture(m, first) && o->dim[H] % op_at(m->t, first)->dim[H] == 0;
     case VAE_CONV2D: return is_picture(m, first) && pads_little(m->t, o);
-    case VAE_GROUP_NORM: return is_picture(m, first) && first != 1; /* nobody makes the moments of what is given */
+    case VAE_GROUP_NORM: return is_picture(m, first) && first != 1; /* nobody makes the statistics of what is given */
     case VAE_LINEAR:
     case VAE_LAYER_NORM:
     case VAE_AFFINE:
@@ -379,21 +379,21 @@ static kiln_t record_taken(const vae_stages *s, uint32_t i, int64_t rows, kiln_p
     const kiln_ops *ops = s->trace->ops;
     kiln_t x = record_input(s, "taken", i, s->dtype[i], KILN_DIMS(1, rows, o->dim[W], o->dim[C]), p);
     if (!vae_is_norm(s, i)) return x;
-    kiln_t moments = record_input(s, "moments", i, KILN_F32, KILN_DIMS(1, o->dim[H], o->norm.groups, VAE_MOMENTS), p);
+    kiln_t stats = record_input(s, "stats", i, KILN_F32, KILN_DIMS(1, o->dim[H], o->norm.groups, VAE_NORM_STATS), p);
     kiln_t gamma = o->in[1] ? handle[o->in[1]] : (kiln_t){0}, beta = o->in[2] ? handle[o->in[2]] : (kiln_t){0};
     if (o->scope[0]) ops->scope_push(p, o->scope);
-    x = ops->group_norm_by(p, x, moments, o->norm.eps, gamma, beta);
+    x = ops->group_norm_apply(p, x, stats, o->norm.eps, gamma, beta);
     if (o->scope[0]) ops->scope_pop(p);
     return x;
 }
 
 /* Of the stage's result, for each norm that reads it. */
-static void record_moments(const vae_stages *s, uint32_t kept, kiln_program *p, kiln_t x)
+static void record_stats(const vae_stages *s, uint32_t kept, kiln_program *p, kiln_t x)
 {
     char name[32];
     for (uint32_t i = 0; (i = vae_norm_of(s, kept, i)) != 0;) {
-        snprintf(name, sizeof name, "moments %u", i);
-        s->trace->ops->output(p, name, s->trace->ops->group_moments(p, x, s->trace->op[i].norm.groups));
+        snprintf(name, sizeof name, "stats %u", i);
+        s->trace->ops->output(p, name, s->trace->ops->group_norm_stats(p, x, s->trace->op[i].norm.groups));
     }
 }
 
@@ -429,5 +429,5 @@ void vae_stripe_record(const vae_stages *s, const vae_stage *g, const vae_stripe
         form += FORM_OFFSETS + o->n_in;
     }
     t->ops->output(p, "y", handle[g->op]);
-    record_moments(s, g->op, p, handle[g->op]);
+    record_stats(s, g->op, p, handle[g->op]);
 }

@@ -3,8 +3,8 @@
  * What needs all of a picture is kept whole: what a group norm takes (its statistics are the whole picture's), what
  * attention and its like take and give, the results. A stage computes one kept tensor from kept tensors that came
  * before it. Between those all ops work on rows and their neighbours, so that a stage can run in stripes of its rows
- * and gives the numbers of the whole. What a group norm reads is kept, and beside it the moments of its rows
- * (kiln_ops.group_moments); a stage takes both where it uses the norm's result, and makes that of its rows.
+ * and gives the numbers of the whole. What a group norm reads is kept, and beside it the statistics of its rows
+ * (kiln_ops.group_norm_stats); a stage takes both where it uses the norm's result, and makes that of its rows.
  */
 #ifndef KILN_NODES_VAE_STAGES_H
 #define KILN_NODES_VAE_STAGES_H
@@ -43,8 +43,8 @@ typedef struct {
     int64_t from, to;
 } vae_rows;
 
-enum { VAE_BAND = 4 };    /* rows of a result that are made together */
-enum { VAE_MOMENTS = 3 }; /* numbers of kiln_ops.group_moments for a row and group */
+enum { VAE_BAND = 4 };       /* rows of a result that are made together */
+enum { VAE_NORM_STATS = 3 }; /* numbers of kiln_ops.group_norm_stats for a row and group */
 
 /* A stripe of a stage. need: the rows of each op, [trace->n + 1]. form: what decides what is recorded, [n_form];
  * stripes with equal forms have one program. */
@@ -58,8 +58,8 @@ kiln_status vae_stripe_new(const vae_stages *s, vae_stripe *out); /* with room f
 /* The stripe that computes these rows of the stage's result; they begin and end at multiples of VAE_BAND, or where the
  * result does. */
 void vae_stripe_find(const vae_stages *s, const vae_stage *g, vae_rows rows, vae_stripe *out);
-/* Records it. Its inputs are called "taken NUMBER", where that is a norm's also "moments NUMBER"; its outputs are "y"
- * and, for each norm of that, "moments NUMBER". */
+/* Records it. Its inputs are called "taken NUMBER", where that is a norm's also "stats NUMBER"; its outputs are "y"
+ * and, for each norm of that, "stats NUMBER". */
 void vae_stripe_record(const vae_stages *s, const vae_stage *g, const vae_stripe *stripe, kiln_program *p,
                        kiln_t *handle);
 

@@ -19,7 +19,7 @@ enum { H = 1, W, C };
 typedef struct {
     size_t place, bytes;
     uint32_t born, last;
-} lodging;
+} allocation;
 
 typedef struct {
     kiln_program *program;
@@ -33,11 +33,11 @@ struct vae_stripes {
     vae_trace trace;
     vae_stages stages;
     vae_stripe stripe;
-    float **memory;   /* [trace.n + 1] the caller's: what is given, and results; NULL: none */
-    lodging *kept;    /* [trace.n + 1] in the file, as numbers of `stored` */
-    lodging *moments; /* [trace.n + 1] of norms, in `noted` */
-    char *noted;
-    size_t noted_bytes;
+    float **memory;    /* [trace.n + 1] the caller's: what is given, and results; NULL: none */
+    allocation *kept;  /* [trace.n + 1] in the file, as numbers of `stored` */
+    allocation *stats; /* [trace.n + 1] of norms, in `stats_memory` */
+    char *stats_memory;
+    size_t stats_bytes;
     kiln_t *handle;  /* [trace.n + 1] for recording */
     int64_t *rows;   /* [n_stage] of a stripe */
     uint32_t stored; /* f32, or bf16 where that is what programs give */
@@ -76,10 +76,10 @@ static void find_lives(vae_stripes *s)
     for (uint32_t k = 0; k < s->stages.n_stage; k++) {
         const vae_stage *g = &s->stages.stage[k];
         s->kept[g->op].born = s->kept[g->op].last = k;
-        for (uint32_t i = 0; (i = vae_norm_of(&s->stages, g->op, i)) != 0;) s->moments[i].born = s->moments[i].last = k;
+        for (uint32_t i = 0; (i = vae_norm_of(&s->stages, g->op, i)) != 0;) s->stats[i].born = s->stats[i].last = k;
         for (uint32_t j = 0; j < g->n_member; j++) {
             uint32_t i = g->member[j];
-            if (is_taken(s, g, i)) s->kept[source_of(s, i)].last = s->moments[i].last = k;
+            if (is_taken(s, g, i)) s->kept[source_of(s, i)].last = s->stats[i].last = k;
         }
     }
 }
@@ -90,12 +90,12 @@ static int is_result(const vae_stripes *s, uint32_t i)
 }
 
 /* The first place where nothing lies that lives at the same time. */
-static size_t free_place(const lodging *all, uint32_t i)
+static size_t free_place(const allocation *all, uint32_t i)
 {
-    const lodging *x = &all[i];
+    const allocation *x = &all[i];
     size_t place = 0;
     for (uint32_t k = 1; k < i; k++) {
-        const lodging *y = &all[k];
+        const allocation *y = &all[k];
         int meets = y->bytes && y->born <= x->last && x->born <= y->last && y->place < place + x->bytes &&
                     place < y->place + y->bytes;
         if (meets) place = y->place + y->bytes, k = 0;
@@ -104,18 +104,18 @@ static size_t free_place(const lodging *all, uint32_t i)
 }
 
 /* One of `all`, for rows of so many bytes each. */
-static kiln_status lodge(const vae_stripes *s, lodging *all, uint32_t i, size_t row_bytes, size_t *whole)
+static kiln_status allocate(const vae_stripes *s, allocation *all, uint32_t i, size_t row_bytes, size_t *whole)
 {
-    lodging *x = &all[i];
+    allocation *x = &all[i];
     if (__builtin_mul_overflow(row_bytes, (size_t)op_of(s, i)->dim[H], &x->bytes)) return KILN_ERR_NOMEM;
     x->place = free_place(all, i);
     if (x->place + x->bytes > *whole) *whole = x->place + x->bytes;
     return KILN_OK;
 }
 
-static size_t moments_row(const vae_stripes *s, uint32_t norm)
+static size_t stats_row(const vae_stripes *s, uint32_t norm)
 {
-    return (size_t)op_of(s, norm)->norm.groups * VAE_MOMENTS * sizeof(float);
+    return (size_t)op_of(s, norm)->norm.groups * VAE_NORM_STATS * sizeof(float);
 }
 
 static kiln_status place_kept(vae_stripes *s)
@@ -123,21 +123,21 @@ static kiln_status place_kept(vae_stripes *s)
     find_lives(s);
     for (uint32_t i = 2; i <= s->trace.n; i++) {
         if (s->stages.kept[i] && !is_result(s, i))
-            TRY(lodge(s, s->kept, i, row_numbers(s, i) * s->number, &s->file_bytes));
+            TRY(allocate(s, s->kept, i, row_numbers(s, i) * s->number, &s->file_bytes));
         if (s->stages.extent[i] && vae_is_norm(&s->stages, i))
-            TRY(lodge(s, s->moments, i, moments_row(s, i), &s->noted_bytes));
+            TRY(allocate(s, s->stats, i, stats_row(s, i), &s->stats_bytes));
     }
-    s->noted = scratch(s, s->noted_bytes + 1);
-    return s->noted ? KILN_OK : KILN_ERR_NOMEM;
+    s->stats_memory = scratch(s, s->stats_bytes + 1);
+    return s->stats_memory ? KILN_OK : KILN_ERR_NOMEM;
 }
 
 static kiln_status make_tables(vae_stripes *s)
 {
     size_t n = s->trace.n + 1;
-    s->kept = scratch(s, n * sizeof *s->kept), s->moments = scratch(s, n * sizeof *s->moments);
+    s->kept = scratch(s, n * sizeof *s->kept), s->stats = scratch(s, n * sizeof *s->stats);
     s->memory = scratch(s, n * sizeof *s->memory);
     s->handle = scratch(s, n * sizeof *s->handle), s->rows = scratch(s, (s->stages.n_stage + 1) * sizeof *s->rows);
-    if (!s->kept || !s->moments || !s->memory || !s->handle || !s->rows) return KILN_ERR_NOMEM;
+    if (!s->kept || !s->stats || !s->memory || !s->handle || !s->rows) return KILN_ERR_NOMEM;
     TRY(vae_stripe_new(&s->stages, &s->stripe));
     for (size_t k = 0; k < PROGRAMS; k++)
         if (!(s->program[k].form = scratch(s, (s->stripe.capacity + 1) * sizeof(int64_t)))) return KILN_ERR_NOMEM;
@@ -174,7 +174,7 @@ kiln_status vae_stripes_new(vae_converter *v, const vae_shape *one, vae_stripes 
 {
     const kiln_host *host = v->call->host;
     *out = NULL;
-    if (v->rank != 4 || one->n != 1 || !KILN_HAS(kiln_ops, v->ops, group_norm_by)) return KILN_OK;
+    if (v->rank != 4 || one->n != 1 || !KILN_HAS(kiln_ops, v->ops, group_norm_apply)) return KILN_OK;
     vae_stripes *s = host->scratch(v->call->ctx, sizeof *s, KILN_CPU);
     if (!s) return KILN_ERR_NOMEM;
     s->v = v, s->one = *one;
@@ -448,13 +448,13 @@ static void bind_one(stripe_binds *b, const char *name, uint32_t dtype, void *da
     b->n++;
 }
 
-/* Rows of a norm's moments. */
-static void bind_moments(const vae_stripes *s, uint32_t norm, vae_rows rows, stripe_binds *b)
+/* Rows of a norm's statistics. */
+static void bind_stats(const vae_stripes *s, uint32_t norm, vae_rows rows, stripe_binds *b)
 {
     const vae_op *o = op_of(s, norm);
-    char name[32], *at = s->noted + s->moments[norm].place + (size_t)rows.from * moments_row(s, norm);
-    snprintf(name, sizeof name, "moments %u", norm);
-    bind_one(b, name, KILN_F32, at, (int64_t[]){1, rows.to - rows.from, o->norm.groups, VAE_MOMENTS});
+    char name[32], *at = s->stats_memory + s->stats[norm].place + (size_t)rows.from * stats_row(s, norm);
+    snprintf(name, sizeof name, "stats %u", norm);
+    bind_one(b, name, KILN_F32, at, (int64_t[]){1, rows.to - rows.from, o->norm.groups, VAE_NORM_STATS});
 }
 
 /* Binds what the stage takes, and those of the decoder's further inputs that it reads. */
@@ -474,19 +474,19 @@ static kiln_status bind_taken(vae_stripes *s, const vae_stage *g, stripe_binds *
         if (data == at && data) at += bytes_of(s, i, rows);
         snprintf(name, sizeof name, "taken %u", i);
         bind_one(b, name, s->stages.dtype[i], data, (int64_t[]){1, rows.to - rows.from, o->dim[W], o->dim[C]});
-        if (vae_is_norm(&s->stages, i)) bind_moments(s, i, (vae_rows){0, o->dim[H]}, b);
+        if (vae_is_norm(&s->stages, i)) bind_stats(s, i, (vae_rows){0, o->dim[H]}, b);
     }
     return KILN_OK;
 }
 
-/* What becomes of it: its rows, and the moments of each norm that reads it. */
+/* What becomes of it: its rows, and the statistics of each norm that reads it. */
 static void bind_made(const vae_stripes *s, const vae_stage *g, vae_rows rows, void *data, stripe_binds *b)
 {
     const vae_op *o = op_of(s, g->op);
     b->n = 0;
     bind_one(b, "y", s->kept[g->op].bytes ? s->stored : KILN_F32, data,
              (int64_t[]){1, rows.to - rows.from, o->dim[W], o->dim[C]});
-    for (uint32_t i = 0; (i = vae_norm_of(&s->stages, g->op, i)) != 0;) bind_moments(s, i, rows, b);
+    for (uint32_t i = 0; (i = vae_norm_of(&s->stages, g->op, i)) != 0;) bind_stats(s, i, rows, b);
 }
 
 static kiln_status run_stripe(vae_stripes *s, const vae_stage *g, vae_rows rows)

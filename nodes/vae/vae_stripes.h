@@ -2,8 +2,8 @@
  * of a few rows.
  *
  * The stages of vae_stages.h run one after the other, each stripe after stripe. What they keep lies in a file
- * (kiln_host.spill), so it costs disk and no memory; the moments of what a group norm takes are summed up while it is
- * written. Only what looks at all of a picture, such as attention, runs on all of it at once.
+ * (kiln_host.spill), so it costs disk and no memory; the statistics of what a group norm takes are summed up while it
+ * is written. Only what looks at all of a picture, such as attention, runs on all of it at once.
  */
 #ifndef KILN_NODES_VAE_STRIPES_H
 #define KILN_NODES_VAE_STRIPES_H

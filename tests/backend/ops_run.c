@@ -239,7 +239,7 @@ int setup_make(op_setup *s, const op_case *c, uint32_t type, int64_t pad)
     }
     if (s->op.kind == OP_ATTENTION) fill_attention(s);
     if (s->op.kind == OP_GROUPED_LINEAR) fill_groups(s);
-    int kept = s->op.out.dtype == KILN_I32 || s->op.kind == OP_RANDOM || s->op.kind == OP_GROUP_MOMENTS;
+    int kept = s->op.out.dtype == KILN_I32 || s->op.kind == OP_RANDOM || s->op.kind == OP_GROUP_NORM_STATS;
     if (!kept) s->op.out.dtype = type;
     s->op.out.ld = columns(&s->op.out) + (s->op.kind == OP_STATE_WRITE ? 0 : pad); /* a state is dense */
     for (uint32_t i = 0; i < s->op.n_more; i++) s->op.more[i].ld = columns(&s->op.more[i]);

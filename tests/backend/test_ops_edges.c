@@ -278,14 +278,14 @@ static int run_case(const op_case *c, size_t v, special kind, pool *const pools[
 
 enum { STRIPE_H = 13, STRIPE_W = 9, STRIPE_C = 96, STRIPE_GROUPS = 32, STRIPE_ROWS = 5 };
 
-/* Rows from `from` on, moments and norm, beside those of the whole picture; results lie behind a guard. */
-static int same_rows(const op_setup *whole, const char *normed, const float *moments, int64_t from, pool *p)
+/* Rows from `from` on, statistics and norm, beside those of the whole picture; results lie behind a guard. */
+static int same_rows(const op_setup *whole, const char *normed, const float *stats, int64_t from, pool *p)
 {
     enum { LINE = STRIPE_GROUPS * 3 };
     int64_t n = STRIPE_H - from < STRIPE_ROWS ? STRIPE_H - from : STRIPE_ROWS;
-    const op_case cases_of[2] = {
-        MOMENTS("", 1, n, STRIPE_W, STRIPE_C, STRIPE_GROUPS),
-        NORM_BY("", 1, n, STRIPE_H, STRIPE_W, STRIPE_C, STRIPE_GROUPS, .n_in = 4, .epilogue = {.act = KILN_ACT_SILU})};
+    const op_case cases_of[2] = {NORM_STATS("", 1, n, STRIPE_W, STRIPE_C, STRIPE_GROUPS),
+                                 NORM_APPLY("", 1, n, STRIPE_H, STRIPE_W, STRIPE_C, STRIPE_GROUPS, .n_in = 4,
+                                            .epilogue = {.act = KILN_ACT_SILU})};
     size_t row = STRIPE_W * STRIPE_C * dtype_size(whole->op.out.dtype);
     int same = 1;
     for (int i = 0; i < 2 && same; i++) {
@@ -293,10 +293,10 @@ static int same_rows(const op_setup *whole, const char *normed, const float *mom
         if (!setup_make(&s, &cases_of[i], whole->op.out.dtype, 0)) return 0;
         memcpy(s.in[0], (const char *)whole->in[0] + (size_t)from * row, (size_t)n * row);
         for (uint32_t k = 1; k < 3 && i; k++) memcpy(s.in[k], whole->in[k], STRIPE_C * sizeof(float));
-        if (i) memcpy(s.in[3], moments, STRIPE_H * LINE * sizeof(float));
+        if (i) memcpy(s.in[3], stats, STRIPE_H * LINE * sizeof(float));
         char *got = setup_run(&s, &backend_cpu, p, 1, NULL, NULL, NULL);
         same = got && (i ? memcmp(got + GUARD, normed + (size_t)from * row, (size_t)n * row)
-                         : memcmp(got + GUARD, moments + from * LINE, (size_t)n * LINE * sizeof(float))) == 0;
+                         : memcmp(got + GUARD, stats + from * LINE, (size_t)n * LINE * sizeof(float))) == 0;
         mem_free(got);
         setup_free(&s);
     }
@@ -305,7 +305,7 @@ static int same_rows(const op_setup *whole, const char *normed, const float *mom
 
 static int norm_of_stripes(uint32_t type, pool *p)
 {
-    const op_case cases_of[2] = {MOMENTS("", 1, STRIPE_H, STRIPE_W, STRIPE_C, STRIPE_GROUPS),
+    const op_case cases_of[2] = {NORM_STATS("", 1, STRIPE_H, STRIPE_W, STRIPE_C, STRIPE_GROUPS),
                                  GROUP("", 1, STRIPE_H, STRIPE_W, STRIPE_C, STRIPE_GROUPS, 1e-5f, .n_in = 3,
                                        .epilogue = {.act = KILN_ACT_SILU})};
     op_setup s[2];

@@ -65,15 +65,20 @@
              __VA_ARGS__},                                                                                             \
             0                                                                                                          \
     }
-#define MOMENTS(label, n, h, w, c, g)                                                                                  \
+#define NORM_STATS(label, n, h, w, c, g)                                                                               \
     {                                                                                                                  \
-        "group_moments" label,                                                                                         \
-            {.kind = OP_GROUP_MOMENTS, .n_in = 1, .in = {X(n, h, w, c)}, .out = X(n, h, g, 3), .attr.norm = {g, 0}}, 0 \
+        "group_norm_stats" label,                                                                                      \
+            {.kind = OP_GROUP_NORM_STATS,                                                                              \
+             .n_in = 1,                                                                                                \
+             .in = {X(n, h, w, c)},                                                                                    \
+             .out = X(n, h, g, 3),                                                                                     \
+             .attr.norm = {g, 0}},                                                                                     \
+            0                                                                                                          \
     }
 /* h rows of a picture of `all` */
-#define NORM_BY(label, n, h, all, w, c, g, ...)                                                                        \
+#define NORM_APPLY(label, n, h, all, w, c, g, ...)                                                                     \
     {                                                                                                                  \
-        "group_norm by moments" label,                                                                                 \
+        "group_norm by given stats" label,                                                                             \
             {.kind = OP_GROUP_NORM,                                                                                    \
              .in = {X(n, h, w, c), W(c), W(c), X(n, all, g, 3), X(n, h, w, c)},                                        \
              .out = X(n, h, w, c),                                                                                     \
@@ -299,12 +304,12 @@ static const op_case cases[] = {
     GROUP("N1 many elements", 1, 64, 64, 40, 1, 1e-5f, .n_in = 3),
     GROUP("silu", 2, 9, 7, 96, 32, 1e-5f, .n_in = 3, .epilogue = {.act = KILN_ACT_SILU}),
     GROUP("wide", 1, 5, 5, 1920, 32, 1e-5f, .n_in = 3, .epilogue = {.act = KILN_ACT_SILU}),
-    MOMENTS("", 2, 5, 7, 96, 32),
-    MOMENTS(" of single pixels", 1, 9, 1, 8, 2),
-    MOMENTS(" of one group", 1, 3, 70, 40, 1),
-    NORM_BY("", 2, 4, 9, 7, 96, 32, .n_in = 4),
-    NORM_BY(" silu", 1, 1, 30, 11, 320, 32, .n_in = 4, .epilogue = {.act = KILN_ACT_SILU}),
-    NORM_BY(" silu and residual", 2, 3, 3, 5, 24, 4, .n_in = 5, .epilogue = {.act = KILN_ACT_SILU, .residual = 1}),
+    NORM_STATS("", 2, 5, 7, 96, 32),
+    NORM_STATS(" of single pixels", 1, 9, 1, 8, 2),
+    NORM_STATS(" of one group", 1, 3, 70, 40, 1),
+    NORM_APPLY("", 2, 4, 9, 7, 96, 32, .n_in = 4),
+    NORM_APPLY(" silu", 1, 1, 30, 11, 320, 32, .n_in = 4, .epilogue = {.act = KILN_ACT_SILU}),
+    NORM_APPLY(" silu and residual", 2, 3, 3, 5, 24, 4, .n_in = 5, .epilogue = {.act = KILN_ACT_SILU, .residual = 1}),
     {"layer_norm",
      {.kind = OP_LAYER_NORM,
       .n_in = 3,

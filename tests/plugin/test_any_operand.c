@@ -223,6 +223,15 @@ static kiln_t draw_pictures(uint32_t which)
 
 enum { OPS = 36 };
 
+static kiln_t draw_group_norm(void)
+{
+    const kiln_ops *o = ops();
+    kiln_t x = sized(4, 1, 2, 2, 4), gamma = sized(1, 4, 0, 0, 0), beta = sized(1, 4, 0, 0, 0);
+    if (flag()) return o->group_norm(t.p, x, seldom(2), 1e-5f, gamma, beta);
+    kiln_t stats = o->group_norm_stats(t.p, flag() ? x : sized(4, 1, 3, 2, 4), seldom(2));
+    return flag() ? stats : o->group_norm_apply(t.p, x, stats, 1e-5f, gamma, beta);
+}
+
 static kiln_t drawn(uint32_t kind)
 {
     const kiln_ops *o = ops();
@@ -245,8 +254,7 @@ static kiln_t drawn(uint32_t kind)
     case 12:
     case 13:
     case 14: return draw_pictures(kind - 11);
-    case 15:
-        return o->group_norm(t.p, sized(4, 1, 2, 2, 4), seldom(2), 1e-5f, sized(1, 4, 0, 0, 0), sized(1, 4, 0, 0, 0));
+    case 15: return draw_group_norm();
     case 16: return o->layer_norm(t.p, F(3), 1e-5f, maybe(KILN_F32, 1), maybe(KILN_F32, 1));
     case 17: return o->add(t.p, F(3), F(3));
     case 18: return o->mul(t.p, F(2), F(1));

@@ -16,6 +16,10 @@ static const kiln_ops *ops(void) { return rig_host()->ability(KILN_OPS_ABILITY);
     C("attention", O->attention(P, NIL, X, X, &(kiln_attention){.size = sizeof(kiln_attention), .heads = 2}))          \
     C("attention",                                                                                                     \
       O->attention(P, I, X, X, &(kiln_attention){.size = sizeof(kiln_attention), .heads = 2, .lse = &more}))           \
+    C("group_norm_stats: operand 0 is missing", O->group_norm_stats(P, NIL, 2))                                        \
+    C("group_norm_stats takes x [N,H,W,C]", O->group_norm_stats(P, X, 2))                                              \
+    C("group_norm_apply: its statistics are missing", O->group_norm_apply(P, X, NIL, 1e-5f, NIL, NIL))                 \
+    C("group_norm_apply takes x [N,h,W,C] and stats", O->group_norm_apply(P, X, X, 1e-5f, NIL, NIL))                   \
     C("norm without its options: a kiln_norm that", O->normalize(P, X, &(kiln_norm){0}))                               \
     C("norm without its options: a kiln_norm that", O->normalize(P, X, NULL))                                          \
     C("norm", O->normalize(P, NIL, &(kiln_norm){.size = sizeof(kiln_norm)}))                                           \

@@ -54,7 +54,7 @@ struct cpu_kernel {
 /* Each fills in body, scratch_bytes, packed forms (for weights other than f32), flops and plan. */
 typedef kiln_status cpu_prepare(cpu_kernel *, error *);
 cpu_prepare cpu_prepare_elementwise, cpu_prepare_map, cpu_prepare_state_write, cpu_prepare_custom, cpu_prepare_layout,
-    cpu_prepare_group_norm, cpu_prepare_group_moments, cpu_prepare_layer_norm, cpu_prepare_embedding,
+    cpu_prepare_group_norm, cpu_prepare_group_norm_stats, cpu_prepare_layer_norm, cpu_prepare_embedding,
     cpu_prepare_linear, cpu_prepare_conv2d, cpu_prepare_attention;
 cpu_prepare cpu_prepare_norm, cpu_prepare_rope, cpu_prepare_softmax, cpu_prepare_reduce, cpu_prepare_cumsum,
     cpu_prepare_sort, cpu_prepare_places, cpu_prepare_random, cpu_prepare_conv, cpu_prepare_pool,

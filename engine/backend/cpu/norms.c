@@ -3,8 +3,8 @@
  * Group norm goes over the data twice. First each row of a picture [N,H,W,C], or one of up to 32 pieces of anything
  * else, has its moments taken: sums by channel about its first pixel, which keeps the subtraction harmless when the
  * mean is far from zero; in double a group's mean and the sum of squares off it come of them. Then rows' moments are
- * merged in double, in order, and (x - mean) * scale + beta and the activation follow. group_moments stores the former;
- * with them given group_norm is the latter alone, so that a stripe of rows has the bits of the whole picture.
+ * merged in double, in order, and (x - mean) * scale + beta and the activation follow. group_norm_stats stores the
+ * former; with them given group_norm is the latter alone, so that a stripe of rows has the bits of the whole picture.
  */
 #include "backend/cpu/cpu.h"
 
@@ -185,7 +185,7 @@ static call group_call(const cpu_kernel *c, const kernel_args *a)
               .images = s->dim[0],
               .channels = s->dim[s->rank - 1],
               .groups = c->op.attr.norm.groups,
-              .apart = OP_MOMENTS};
+              .apart = OP_NORM_STATS};
     j.pixels = j.images ? rows_of(&c->op.in[0]) / j.images : 0;
     j.all = j.pieces = pieces_of(s, j.pixels);
     j.row = j.pieces && j.pixels % j.pieces == 0 ? j.pixels / j.pieces : 0;
@@ -193,19 +193,23 @@ static call group_call(const cpu_kernel *c, const kernel_args *a)
     j.own = a->scratch;
     j.table = j.own + (int64_t)cpu_slots() * 3 * j.channels;
     j.moments = j.table + 3 * j.images * j.channels;
-    if (op_takes_moments(&c->op)) {
+    if (op_takes_stats(&c->op)) {
         j.moments = (float *)(uintptr_t)a->in[3];
         j.all = c->op.in[3].shape.dim[1], j.apart = c->op.in[3].ld;
     }
     return j;
 }
 
-/* Three lines of channels a thread, three an image, and the moments. */
+/* Three lines of channels a thread; of a norm three an image, and the moments that are not given. */
 static size_t group_scratch(const cpu_kernel *c)
 {
     call j = group_call(c, NULL);
-    int64_t lines = (int64_t)cpu_slots() + j.images, moments = op_takes_moments(&c->op) ? 0 : j.pieces * j.groups;
-    return (size_t)(lines * 3 * j.channels + j.images * moments * OP_MOMENTS) * sizeof(float);
+    int64_t lines = (int64_t)cpu_slots(), moments = 0;
+    if (c->op.kind == OP_GROUP_NORM) {
+        lines += j.images;
+        moments = op_takes_stats(&c->op) ? 0 : j.images * j.pieces * j.groups;
+    }
+    return (size_t)(lines * 3 * j.channels + moments * OP_NORM_STATS) * sizeof(float);
 }
 
 static kiln_status group_norm_run(const cpu_kernel *c, const kernel_args *a, error *e)
@@ -213,12 +217,12 @@ static kiln_status group_norm_run(const cpu_kernel *c, const kernel_args *a, err
     call j = group_call(c, a);
     if (!j.pixels || !j.channels) return KILN_OK;
     size_t tiles = (size_t)(j.images * j.pieces);
-    if (!op_takes_moments(&c->op)) TRY(tiles_run(a->pool, tiles, moments_tile, &j, e));
+    if (!op_takes_stats(&c->op)) TRY(tiles_run(a->pool, tiles, moments_tile, &j, e));
     TRY(tiles_run(a->pool, (size_t)(j.images * j.groups), table_tile, &j, e));
     return tiles_run(a->pool, tiles, apply_tile, &j, e);
 }
 
-static kiln_status group_moments_run(const cpu_kernel *c, const kernel_args *a, error *e)
+static kiln_status group_norm_stats_run(const cpu_kernel *c, const kernel_args *a, error *e)
 {
     call j = group_call(c, a);
     if (!j.pixels || !j.channels) return KILN_OK;
@@ -243,10 +247,10 @@ kiln_status cpu_prepare_group_norm(cpu_kernel *c, error *e)
     return KILN_OK;
 }
 
-kiln_status cpu_prepare_group_moments(cpu_kernel *c, error *e)
+kiln_status cpu_prepare_group_norm_stats(cpu_kernel *c, error *e)
 {
     (void)e;
-    c->body = group_moments_run;
+    c->body = group_norm_stats_run;
     c->base.scratch_bytes = group_scratch(c);
     return KILN_OK;
 }

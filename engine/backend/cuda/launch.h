@@ -178,14 +178,14 @@ typedef struct {
     const void *x;
     void *out;
     float *partial;                  /* cu_group_norm_scratch bytes */
-    const float *moments;            /* as cu_group_moments_run() makes them; NULL: none are given */
-    int64_t moments_ld, line, lines; /* rows of a line of the picture; lines of an image that moments are of */
+    const float *stats;              /* as cu_group_norm_stats_run() makes them; NULL: none are given */
+    int64_t stats_ld, width, height; /* of a picture, whose pixels rows are; height: of which statistics are */
     cu_epilogue finish;
 } cu_norm;
 size_t cu_group_norm_scratch(int64_t images, int64_t rows, int64_t columns, int groups); /* bytes */
 cudaError_t cu_group_norm_run(const cu_norm *, cudaStream_t);
-/* Of each of `lines` lines of an image's rows, and of each group, into out: mean, 0, sum of squares off it. */
-cudaError_t cu_group_moments_run(const cu_norm *, cudaStream_t);
+/* Of each row of pixels, and of each group, into out: mean, 0, sum of squares off it. */
+cudaError_t cu_group_norm_stats_run(const cu_norm *, cudaStream_t);
 cudaError_t cu_layer_norm_run(const cu_norm *, cudaStream_t); /* images 1, groups 0 */
 
 /* ---- rows (rows.cu) ---- */

@@ -72,18 +72,18 @@ static __device__ __forceinline__ moments merged_over_block(moments own)
 static __device__ __forceinline__ moments moments_at(const cu_norm &m, int64_t parts, int64_t i)
 {
     int64_t wide = m.columns / m.groups, image = blockIdx.y;
-    if (!m.moments) {
+    if (!m.stats) {
         const float *from = m.partial + ((image * parts + i / wide) * m.columns + blockIdx.x * wide + i % wide) * 3;
         return moments{from[0], from[1], from[2]};
     }
-    const float *from = m.moments + ((image * m.lines + i) * m.groups + blockIdx.x) * m.moments_ld;
-    return moments{(float)(m.line * wide), from[0] + from[1], from[2]};
+    const float *from = m.stats + ((image * m.height + i) * m.groups + blockIdx.x) * m.stats_ld;
+    return moments{(float)(m.width * wide), from[0] + from[1], from[2]};
 }
 
 /* stats[image, group] = mean, 1 / deviation: one block a group */
 static __global__ void __launch_bounds__(MERGING) group_merge(cu_norm m, int64_t parts, float *stats)
 {
-    int64_t image = blockIdx.y, n = m.moments ? m.lines : parts * (m.columns / m.groups);
+    int64_t image = blockIdx.y, n = m.stats ? m.height : parts * (m.columns / m.groups);
     moments own = {0, 0, 0};
     for (int64_t i = threadIdx.x; i < n; i += MERGING) own = merged(own, moments_at(m, parts, i));
     own = merged_over_block(own);
@@ -92,13 +92,13 @@ static __global__ void __launch_bounds__(MERGING) group_merge(cu_norm m, int64_t
     stats[(image * m.groups + blockIdx.x) * 2 + 1] = 1.0f / sqrtf(own.m2 / own.n + m.eps);
 }
 
-/* out[image, line, group]: one block each */
-static __global__ void __launch_bounds__(MERGING) line_moments(cu_norm m)
+/* out[image, row of pixels, group]: one block each */
+static __global__ void __launch_bounds__(MERGING) row_stats(cu_norm m)
 {
-    int64_t wide = m.columns / m.groups, line = blockIdx.x, group = blockIdx.y, image = blockIdx.z;
+    int64_t wide = m.columns / m.groups, y = blockIdx.x, group = blockIdx.y, image = blockIdx.z;
     moments own = {0, 0, 0};
-    for (int64_t i = threadIdx.x; i < m.line * wide; i += MERGING) {
-        int64_t row = image * m.rows + line * m.line + i / wide;
+    for (int64_t i = threadIdx.x; i < m.width * wide; i += MERGING) {
+        int64_t row = image * m.rows + y * m.width + i / wide;
         float v = cu_load(m.x, m.x_type, row * m.x_ld + group * wide + i % wide), d = v - own.mean;
         own.n += 1;
         own.mean += d / own.n;
@@ -106,7 +106,7 @@ static __global__ void __launch_bounds__(MERGING) line_moments(cu_norm m)
     }
     own = merged_over_block(own);
     if (threadIdx.x) return;
-    float *to = (float *)m.out + ((image * m.lines + line) * m.groups + group) * m.out_ld;
+    float *to = (float *)m.out + ((image * m.height + y) * m.groups + group) * m.out_ld;
     to[0] = own.mean, to[1] = 0, to[2] = own.m2;
 }
 
@@ -158,7 +158,7 @@ extern "C" cudaError_t cu_group_norm_run(const cu_norm *m, cudaStream_t stream)
     float *stats = m->partial + m->images * parts * m->columns * 3;
     dim3 strips((unsigned)((m->columns + STRIP - 1) / STRIP), (unsigned)parts, (unsigned)m->images);
     cudaError_t status = cudaSuccess;
-    if (!m->moments) status = CU_LAUNCH(group_parts, strips, dim3(STRIP, LANES), 0, stream, *m, parts);
+    if (!m->stats) status = CU_LAUNCH(group_parts, strips, dim3(STRIP, LANES), 0, stream, *m, parts);
     if (status == cudaSuccess)
         status = CU_LAUNCH(group_merge, dim3((unsigned)m->groups, (unsigned)m->images), dim3(MERGING), 0, stream, *m,
                            parts, stats);
@@ -171,11 +171,11 @@ extern "C" cudaError_t cu_group_norm_run(const cu_norm *m, cudaStream_t stream)
                  : CU_LAUNCH(group_apply<1>, grid, block, 0, stream, *m, stats);
 }
 
-extern "C" cudaError_t cu_group_moments_run(const cu_norm *m, cudaStream_t stream)
+extern "C" cudaError_t cu_group_norm_stats_run(const cu_norm *m, cudaStream_t stream)
 {
     if (m->images <= 0 || m->rows <= 0 || m->columns <= 0) return cudaSuccess;
-    dim3 grid((unsigned)m->lines, (unsigned)m->groups, (unsigned)m->images);
-    return CU_LAUNCH(line_moments, grid, dim3(MERGING), 0, stream, *m);
+    dim3 grid((unsigned)m->height, (unsigned)m->groups, (unsigned)m->images);
+    return CU_LAUNCH(row_stats, grid, dim3(MERGING), 0, stream, *m);
 }
 
 /* ---- rows: a warp each ---- */

@@ -6,9 +6,9 @@ static kiln_status body(const cuda_kernel *k, const kernel_args *a, error *e)
     cu_norm m = k->u.norm;
     m.x = a->in[0], m.gamma = a->in[1], m.beta = a->in[2], m.out = a->out, m.partial = a->scratch;
     m.finish.residual = cuda_residual(k, a);
-    if (op_takes_moments(&k->op)) m.moments = a->in[3];
-    if (k->op.kind == OP_GROUP_MOMENTS)
-        CUDA_TRY(cu_group_moments_run(&m, cuda_stream(a->stream)), "launch");
+    if (op_takes_stats(&k->op)) m.stats = a->in[3];
+    if (k->op.kind == OP_GROUP_NORM_STATS)
+        CUDA_TRY(cu_group_norm_stats_run(&m, cuda_stream(a->stream)), "launch");
     else if (m.groups)
         CUDA_TRY(cu_group_norm_run(&m, cuda_stream(a->stream)), "launch");
     else
@@ -32,11 +32,11 @@ kiln_status cuda_prepare_norm(cuda_kernel *k, error *e)
                           .x_ld = cuda_ld(x),
                           .out_ld = k->op.out.ld,
                           .groups = grouped ? k->op.attr.norm.groups : 0,
-                          .moments_ld = op_takes_moments(&k->op) ? k->op.in[3].ld : 0,
-                          .line = picture ? x->shape.dim[2] : 0,
-                          .lines = picture ? x->shape.dim[1] : 0,
+                          .stats_ld = op_takes_stats(&k->op) ? k->op.in[3].ld : 0,
+                          .width = picture ? x->shape.dim[2] : 0,
+                          .height = picture ? x->shape.dim[1] : 0,
                           .eps = k->op.attr.norm.eps};
-    if (op_takes_moments(&k->op)) k->u.norm.lines = k->op.in[3].shape.dim[1];
+    if (op_takes_stats(&k->op)) k->u.norm.height = k->op.in[3].shape.dim[1];
     cuda_epilogue(k, &k->u.norm.finish);
     if (k->op.kind == OP_GROUP_NORM)
         k->base.scratch_bytes = cu_group_norm_scratch(images, k->u.norm.rows, k->u.norm.columns, k->u.norm.groups);

@@ -110,7 +110,7 @@ static const struct {
     [OP_LINEAR] = {reference_linear, "reference:linear"},
     [OP_ATTENTION] = {reference_attention, "reference:attention"},
     [OP_GROUP_NORM] = {reference_group_norm, "reference:group_norm"},
-    [OP_GROUP_MOMENTS] = {reference_group_moments, "reference:group_moments"},
+    [OP_GROUP_NORM_STATS] = {reference_group_norm_stats, "reference:group_norm_stats"},
     [OP_LAYER_NORM] = {reference_layer_norm, "reference:layer_norm"},
     [OP_ADD] = {reference_add, "reference:add"},
     [OP_MUL] = {reference_mul, "reference:mul"},

@@ -40,7 +40,7 @@ void epilogue_store(const op_desc *op, const kernel_args *a, int64_t row, int64_
 
 typedef kiln_status reference_body(const op_desc *, const kernel_args *, error *);
 reference_body reference_convert, reference_conv2d, reference_linear, reference_attention, reference_group_norm,
-    reference_group_moments, reference_layer_norm, reference_add, reference_mul, reference_affine, reference_act,
+    reference_group_norm_stats, reference_layer_norm, reference_add, reference_mul, reference_affine, reference_act,
     reference_geglu, reference_upsample, reference_concat, reference_slice, reference_reshape, reference_permute,
     reference_embedding, reference_gather, reference_timestep, reference_map, reference_state_write, reference_custom;
 reference_body reference_norm, reference_rope, reference_softmax, reference_reduce, reference_cumsum, reference_sort,

@@ -63,14 +63,14 @@ kiln_status reference_group_norm(const op_desc *op, const kernel_args *a, error 
     int64_t width = operand_columns(&op->in[0]) / G;
     for (int64_t i = 0; i < N * G; i++) {
         part p = {i / G * rows, rows, i % G * width, width};
-        moments m = op_takes_moments(op) ? moments_given(op, a, i / G, i % G, (double)(x->dim[2] * width))
-                                         : moments_of(op, a, &p);
+        moments m = op_takes_stats(op) ? moments_given(op, a, i / G, i % G, (double)(x->dim[2] * width))
+                                       : moments_of(op, a, &p);
         normalise(op, a, &p, &m);
     }
     return KILN_OK;
 }
 
-kiln_status reference_group_moments(const op_desc *op, const kernel_args *a, error *e)
+kiln_status reference_group_norm_stats(const op_desc *op, const kernel_args *a, error *e)
 {
     (void)e;
     const int64_t *x = op->in[0].shape.dim;
