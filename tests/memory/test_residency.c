@@ -182,6 +182,51 @@ static void test_memory_to_work_in_is_given_up(void)
     residency_free(r);
 }
 
+typedef struct {
+    residency *r;
+    atomic_int stop;
+    atomic_uint taken;
+} taker;
+
+static void *take_and_give(void *arg)
+{
+    taker *t = arg;
+    while (!t->stop) {
+        void *value = NULL;
+        if (residency_take(t->r, MEMORY_VALUES, 5000, "a value", &value, NULL) != KILN_OK) continue;
+        memset(value, 0, 5000);
+        residency_give(t->r, MEMORY_VALUES, 5000, value);
+        t->taken++;
+    }
+    return NULL;
+}
+
+/* Another thread wants memory all the while: it gets it between runs, and no run works in what was given up. */
+static void test_memory_is_wanted_while_programs_run(void)
+{
+    enum { RUNS = 400 };
+    taker t = {.r = open_manager(WEIGHTS * ROOM + 4096)};
+    pthread_t thread;
+    unsigned ran = 0;
+    net n;
+    residency_pass *p = open_net(t.r, &n, "net");
+    REQUIRE(t.r && p);
+    REQUIRE(CHECK(pthread_create(&thread, NULL, take_and_give, &t) == 0));
+    for (int i = 0; i < RUNS || (t.taken == 0 && i < 100 * RUNS); i++) {
+        error e = {0};
+        kiln_status status = run(p, &e);
+        CHECK_MSG(status == KILN_OK || status == KILN_ERR_NOMEM, "%s", e.message);
+        ran += status == KILN_OK;
+    }
+    t.stop = 1;
+    pthread_join(thread, NULL);
+    CHECK(ran > 0 && t.taken > 0);
+    CHECK_EQ(run(p, NULL), KILN_OK);
+    close_net(&n, p);
+    CHECK_EQ(residency_bytes(t.r), 0u);
+    residency_free(t.r);
+}
+
 static void test_a_failure_leaves_nothing_and_the_next_run_is_whole(void)
 {
     for (int at = 0; at < WEIGHTS; at++) {
@@ -432,6 +477,7 @@ int main(int argc, char **argv)
         CASE(test_two_programs_share_and_the_last_one_takes_it_along),
         CASE(test_giving_up_takes_all_but_what_runs),
         CASE(test_memory_to_work_in_is_given_up),
+        CASE(test_memory_is_wanted_while_programs_run),
         CASE(test_a_failure_leaves_nothing_and_the_next_run_is_whole),
         CASE(test_under_a_limit_a_run_packs_what_is_streamed_again),
         CASE(test_every_allocation_may_fail),
