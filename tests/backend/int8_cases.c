@@ -188,30 +188,36 @@ static void make_rows(float *x, size_t n)
     x[DEPTH + 3] = INFINITY, x[2 * DEPTH + 40] = NAN, x[3 * DEPTH + 7] = -0.0f;
 }
 
+static int is_wide(const int8_kernels *k, const int8_form *f)
+{
+    return k->part_bytes == sizeof(int8_wide_part) && int8_is_wide(f);
+}
+
 /* One layout or the other: q of a row's part, and what it is multiplied by. */
-static int code_of(const int8_kernels *k, const void *part, size_t row, size_t i)
+static int code_of(const int8_kernels *k, const int8_form *f, const void *part, size_t row, size_t i)
 {
     if (k->rows == INT8_TILE_ROWS) return ((const int8_tile_part *)part)->codes[row][i];
+    if (is_wide(k, f)) return ((const int8_wide_part *)part)->codes[i / 4][i % 2][row][i % 4 / 2];
     return ((const int8_part *)part)->codes[i / 4][row][i % 4];
 }
-static float scale_of(const int8_kernels *k, const void *part, size_t row)
+static float scale_of(const int8_kernels *k, const int8_form *f, const void *part, size_t row)
 {
-    return k->rows == INT8_TILE_ROWS ? ((const int8_tile_part *)part)->scale[row]
-                                     : ((const int8_part *)part)->scale[row];
+    if (k->rows == INT8_TILE_ROWS) return ((const int8_tile_part *)part)->scale[row];
+    return is_wide(k, f) ? ((const int8_wide_part *)part)->scale[row] : ((const int8_part *)part)->scale[row];
 }
 static int same_number(float a, float b) { return isnan(a) ? isnan(b) : memcmp(&a, &b, sizeof a) == 0; }
 
-static int same_rows(const int8_kernels *k, void *expected, void *got)
+static int same_rows(const int8_kernels *k, const int8_form *f, void *expected, void *got)
 {
     const int8_kernels *plain = &int8_kernels_plain;
-    int same = k->rows != plain->rows || memcmp(expected, got, tiles_of(k) * PARTS * k->part_bytes) == 0;
+    int same = k->part_bytes != plain->part_bytes || memcmp(expected, got, tiles_of(k) * PARTS * k->part_bytes) == 0;
     for (size_t r = 0; r < ROWS; r++)
         for (size_t p = 0; p < PARTS; p++) {
             const void *a = int8_parts_at(plain, expected, r / plain->rows * PARTS + p),
                        *b = int8_parts_at(k, got, r / k->rows * PARTS + p);
-            same &= same_number(scale_of(plain, a, r % plain->rows), scale_of(k, b, r % k->rows));
+            same &= same_number(scale_of(plain, f, a, r % plain->rows), scale_of(k, f, b, r % k->rows));
             for (size_t i = 0; i < INT8_PART; i++)
-                same &= code_of(plain, a, r % plain->rows, i) == code_of(k, b, r % k->rows, i);
+                same &= code_of(plain, f, a, r % plain->rows, i) == code_of(k, f, b, r % k->rows, i);
         }
     return same;
 }
@@ -222,7 +228,7 @@ typedef struct {
     void *plain, *fast; /* rows of each */
 } operands;
 
-static void check_sums(const operands *o, const weights *w, size_t rows, size_t together)
+static void compare_sums(const operands *o, const weights *w, size_t rows, size_t together, const char *what)
 {
     enum { BEYOND = 2 * OUTPUTS }; /* what no product writes to */
     const int8_kernels *plain = &int8_kernels_plain, *k = o->kernels;
@@ -236,9 +242,34 @@ static void check_sums(const operands *o, const weights *w, size_t rows, size_t 
     multiply(plain, w, o->plain, rows, plain->rows, depth, expected);
     multiply(k, w, o->fast, rows, together, depth, got);
     for (size_t i = 0; i < rows * OUTPUTS + BEYOND; i++) same &= same_number(expected[i], got[i]);
-    CHECK_MSG(same, "%s, %s, %zu rows, %zu together: other sums", k->name, name_of(w->form->type), rows, together);
-    for (size_t i = 0; i < OUTPUTS && rows > 2; i++)
+    CHECK_MSG(same, "%s, %s%s, %zu rows, %zu together: other sums", k->name, name_of(w->form->type), what, rows,
+              together);
+    for (size_t i = 0; i < OUTPUTS && rows > 2 && !*what; i++)
         CHECK(isfinite(got[i]) && isnan(got[OUTPUTS + i]) && isnan(got[2 * OUTPUTS + i]));
+}
+
+static void check_sums(const operands *o, const weights *w, size_t rows, size_t together)
+{
+    compare_sums(o, w, rows, together, "");
+}
+
+/* Every code as large as the type has it, in rows of nothing but 127 and -127: sums of 16 bits must not stop. */
+static void check_largest(const operands *o, weights *w, size_t rows)
+{
+    const uint32_t type = w->form->type;
+    const size_t block = w->form->bytes,
+                 head = type == KILN_Q4_K || type == KILN_Q5_K || type == KILN_IQ4_XS ? 16
+                        : type == KILN_Q4_1 || type == KILN_Q5_1                      ? 4
+                                                                                      : 2,
+                 first = type == KILN_Q6_K || !type ? 0 : head, last = type == KILN_Q6_K ? 192 : block;
+    for (size_t i = 0; i < OUTPUTS * w->row; i++)
+        if (i % block >= first && i % block < last) w->blocks[i] = type == KILN_Q8_0 || !type ? 0x80 : 0xff;
+    float *x = mem_alloc(ROWS * DEPTH * sizeof *x);
+    for (size_t i = 0; i < ROWS * DEPTH; i++) x[i] = i / DEPTH % 2 ? -0.5f : 0.5f;
+    operands all = *o;
+    all.x = x;
+    compare_sums(&all, w, rows, o->kernels->rows, ", largest codes");
+    mem_free(x);
 }
 
 void int8_check_bits(const int8_kernels *k)
@@ -253,10 +284,11 @@ void int8_check_bits(const int8_kernels *k)
         memset(o.fast, 0, tiles_of(k) * PARTS * k->part_bytes);
         round_rows(plain, w.form, o.plain, ROWS, plain->rows, DEPTH, x);
         round_rows(k, w.form, o.fast, ROWS, k->rows, DEPTH, x);
-        CHECK_MSG(same_rows(k, o.plain, o.fast), "%s, %s: other codes", k->name, name_of(types[t].type));
+        CHECK_MSG(same_rows(k, w.form, o.plain, o.fast), "%s, %s: other codes", k->name, name_of(types[t].type));
         for (size_t i = 0; i < sizeof some_rows / sizeof *some_rows; i++) check_sums(&o, &w, some_rows[i], k->rows);
         for (size_t together = 2; together < k->rows && k->spread; together++)
             check_sums(&o, &w, 2 * together - 1, together), check_sums(&o, &w, 2 * together, together);
+        check_largest(&o, &w, 2 * k->rows + 1);
         weights_free(&w);
     }
     mem_free(x), mem_free(o.plain), mem_free(o.fast);

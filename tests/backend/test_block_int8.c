@@ -24,20 +24,21 @@
 #include <unistd.h>
 
 /* Those that this processor has. */
-static size_t fast_kernels(const int8_kernels *k[3])
+static size_t fast_kernels(const int8_kernels *k[4])
 {
     size_t n = 0;
 #if defined __x86_64__
     if (__builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw")) k[n++] = &int8_kernels_avx512vnni;
     if ((amx_found() & AMX_INT8) && __builtin_cpu_supports("avx512bf16")) k[n++] = &int8_kernels_amx;
     if (avx_vnni_found()) k[n++] = &int8_kernels_avxvnni;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) k[n++] = &int8_kernels_avx2;
 #endif
     return n;
 }
 
 static void test_same_bits(void)
 {
-    const int8_kernels *k[3];
+    const int8_kernels *k[4];
     size_t n = fast_kernels(k);
     if (!n) test_skip("this processor has no byte products");
     for (size_t i = 0; i < n; i++) int8_check_bits(k[i]);
@@ -45,7 +46,7 @@ static void test_same_bits(void)
 
 static void test_errors(void)
 {
-    const int8_kernels *k[3];
+    const int8_kernels *k[4];
     int8_check_errors(&int8_kernels_plain);
     for (size_t i = 0, n = fast_kernels(k); i < n; i++) int8_check_errors(k[i]);
 }
@@ -53,7 +54,7 @@ static void test_errors(void)
 /* Transposed weights, whose terms of a sum have scales of their own. */
 static void test_columns(void)
 {
-    const int8_kernels *k[3];
+    const int8_kernels *k[4];
     int8_check_columns(&int8_kernels_plain);
     for (size_t i = 0, n = fast_kernels(k); i < n; i++) int8_check_columns(k[i]), int8_check_blocks(k[i]);
 }
@@ -204,7 +205,7 @@ static int grouped_by(unsigned threads, uint32_t type, const uint8_t *blocks, co
     kernel *k = NULL;
     error e = {0};
     if (backend_cpu.prepare(&op, &k, &e) != KILN_OK) return 0;
-    const int8_kernels *fast[3];
+    const int8_kernels *fast[4];
     const int interleaves = fast_kernels(fast) && cpu_int8_kernels(0)->interleave && int8_form_interleaved(type, 1);
     pool *p = pool_new(threads);
     void *scratch = mem_aligned(64, k->scratch_bytes + 64), *packed = mem_aligned(64, k->packed_bytes[1]);

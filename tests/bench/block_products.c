@@ -37,6 +37,7 @@ static const product products[] = {
     {"head-transposed", KILN_Q6_K, 64, 65536, 2816, -1},
     {"head-transposed-256", KILN_Q6_K, 256, 65536, 2816, -1},
     {"unet-320", KILN_Q8_0, 8192, 320, 320, 0},
+    {"unet-640", KILN_Q8_0, 2048, 640, 640, 0},
     {"unet-1280", KILN_Q8_0, 512, 1280, 1280, 0},
     {"unet-1280-q4_k", KILN_Q4_K, 512, 1280, 1280, 0},
     {"cached-16-rows-q4_k", KILN_Q4_K, 16, 2816, 256, 0},

@@ -120,15 +120,15 @@ static void choose_attention(const char *asked)
     log_warn("KILN_CPU_ATTENTION=%s: not f32, nor pairs, tiles or packed on a processor that has them; ignored", asked);
 }
 
-/* Byte products are twice as fast as those of bf16 and more, but for some of AMX's (int8_product.c). */
+/* Byte products are twice as fast as those of bf16 and more, but for some of AMX's (int8_product.c); those of AVX2 as
+ * f32's. With AVX-512 and without its byte products f32's vectors are twice as long, and nothing is known yet. */
 static void choose_blocks(const char *blocks)
 {
     machine.amx_int8 = machine.amx_int8 && machine.level >= CPU_AMX;
     machine.vnni = machine.vnni && machine.level >= CPU_AVX512;
     machine.avx_vnni = machine.avx_vnni && machine.level >= CPU_AVX2;
-    machine.blocks = !machine.vnni && !machine.avx_vnni ? BLOCKS_WIDENED
-                     : machine.level < CPU_AMX          ? BLOCKS_INT8
-                                                        : BLOCKS_BY_SHAPE;
+    const int integers = machine.vnni || machine.avx_vnni || machine.level == CPU_AVX2;
+    machine.blocks = !integers ? BLOCKS_WIDENED : machine.level < CPU_AMX ? BLOCKS_INT8 : BLOCKS_BY_SHAPE;
     if (!blocks) return;
     if (strcmp(blocks, "int8") == 0)
         machine.blocks = BLOCKS_INT8;
@@ -174,6 +174,7 @@ const int8_kernels *cpu_int8_kernels(int tiles)
     if (machine.amx_int8 && (tiles || machine.blocks == BLOCKS_INT8_TILES)) return &int8_kernels_amx;
     if (machine.vnni) return &int8_kernels_avx512vnni;
     if (machine.avx_vnni) return &int8_kernels_avxvnni;
+    if (machine.level >= CPU_AVX2) return &int8_kernels_avx2;
 #endif
     return &int8_kernels_plain;
 }
@@ -203,10 +204,11 @@ static const char *cpu_numerics(void)
                                             [ATTEND_BY_TILES] = ", attention bf16 tiles",
                                             [ATTEND_BY_PACKED] = ", attention bf16 packed 2"};
     const char *type = cpu_gemm_type(KILN_BF16) == KILN_BF16 ? "bf16" : "f32";
-    char blocks[32] = "";
+    char blocks[40] = "";
     if (cpu_blocks() != BLOCKS_WIDENED)
-        snprintf(blocks, sizeof blocks, ", blocks int8 %d%s", INT8_REVISION,
-                 cpu_blocks() == BLOCKS_BY_SHAPE ? " by shape" : "");
+        snprintf(blocks, sizeof blocks, ", blocks int8 %d%s%s", INT8_REVISION,
+                 cpu_blocks() == BLOCKS_BY_SHAPE ? " by shape" : "",
+                 cpu_int8_kernels(0)->keep_codes ? " codes kept" : "");
     const char *convolution = cpu_level_get() == CPU_AMX && cpu_gemm_type(KILN_BF16) == KILN_BF16 ? ", tiles 3" : "";
     snprintf(text, sizeof text, "%s, norms 2, gemm %s%s%s, oneDNN %s%s", cpu_features(), type, convolution,
              attention[cpu_attention()], gemm_library_version(), blocks);

@@ -51,6 +51,10 @@ const int8_form *int8_form_interleaved(uint32_t type, int few); /* the same, of 
 extern const int8_form int8_form_rows;                          /* rows of int8, whole pieces */
 extern const int8_form int8_form_rounded;                       /* what round_columns and round_blocks make */
 
+/* Of kernels without byte products: are rows of the operand int8_wide_part? Codes of up to 5 bits are multiplied as
+ * bytes, whose sums of two and four products are below 2^15 then. */
+static inline int int8_is_wide(const int8_form *f) { return f->zero == 128; }
+
 /* Is a group of 16 of the type's numbers a code of at most 8 bits times one scale? */
 int int8_rounds_blocks(uint32_t type);
 /* Of 256 outputs, which is number o of strip s: what 4 x 16 bytes are once they are turned within vectors' lanes. */
@@ -80,6 +84,17 @@ typedef struct {
     };
 } int8_part;
 
+/* The same for codes of more than 5 bits where there are no byte products (AVX2): numbers of 16 bits, the first and
+ * third of four inputs, then the second and fourth. */
+typedef struct {
+    int16_t codes[INT8_WORDS][2][INT8_ROWS][2];
+    float scale[INT8_ROWS];
+    union {
+        int32_t begin[INT8_PIECES][INT8_ROWS];
+        int16_t sum[INT8_PIECES / 2][INT8_ROWS][2];
+    };
+} int8_wide_part;
+
 /* The same of up to INT8_TILE_ROWS rows for kernels whose codes are q: a quarter is a tile of AMX. */
 typedef struct {
     _Alignas(64) int8_t codes[INT8_TILE_ROWS][INT8_PART];
@@ -104,6 +119,7 @@ typedef struct int8_kernels {
     const char *name, *linear, *transposed; /* of the kernels, and of ops that are made of them */
     size_t rows, part_bytes;                /* side by side, and what a part of those takes */
     int spread;                             /* may fewer rows be side by side? */
+    int keep_codes;                         /* are the forms of few rows the quicker ones of many, too? */
     int in_place; /* multiply() takes interleaved forms whose codes are not unpacked; else those of one scale a part */
     /* n numbers, whole quarters, to one of the rows of `parts`' first and what follows it. A part that is not finite
      * gets the scale NaN. */
@@ -130,7 +146,8 @@ typedef struct int8_kernels {
                      int accumulate, const int8_ahead *next);
 } int8_kernels;
 
-extern const int8_kernels int8_kernels_plain, int8_kernels_avx512vnni, int8_kernels_avxvnni, int8_kernels_amx;
+extern const int8_kernels int8_kernels_plain, int8_kernels_avx512vnni, int8_kernels_avxvnni, int8_kernels_avx2,
+    int8_kernels_amx;
 
 static inline void *int8_parts_at(const int8_kernels *k, void *parts, size_t i)
 {

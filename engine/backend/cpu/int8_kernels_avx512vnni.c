@@ -8,14 +8,6 @@
 
 /* ---- products ---- */
 
-/* Four bytes of a row, 16 times. */
-INLINE __m512i four(const void *a)
-{
-    int32_t v;
-    memcpy(&v, a, sizeof v);
-    return _mm512_set1_epi32(v);
-}
-
 /* Word `at` of a part's codes; of nibbles what is that word's piece, high ones as 16 q. */
 INLINE __m512i word_at(const int codes, const uint8_t *from, size_t at, const int piece)
 {

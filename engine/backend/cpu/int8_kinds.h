@@ -4,7 +4,14 @@
 KIND(multiply_codes, 0, 0, UNPACKED)
 KIND(multiply_parts, 1, 0, UNPACKED)
 KIND(multiply_pieces, INT8_PIECES, 0, UNPACKED)
+#ifdef INT8_WIDE
+KIND(multiply_four_bits, INT8_PIECES, 0, FOUR_BITS)
+KIND(multiply_five_bits, INT8_PIECES, 0, FIVE_BITS)
+KIND(multiply_minima, INT8_PIECES, 1, FOUR_BITS)
+KIND(multiply_five_bits_and_minima, INT8_PIECES, 1, FIVE_BITS)
+#else
 KIND(multiply_minima, INT8_PIECES, 1, UNPACKED)
+#endif
 #ifdef INT8_IN_PLACE
 KIND(multiply_bytes, INT8_PIECES, 0, BYTES)
 KIND(multiply_nibbles, INT8_PIECES, 1, NIBBLES)
@@ -18,6 +25,11 @@ static void multiply(const int8_form *f, const int8_strip *w, const int8_operand
         : f->scales == INT8_PIECES ? multiply_pieces
         : f->scales                ? multiply_parts
                                    : multiply_codes;
+#ifdef INT8_WIDE
+    if (f->zero == 8) by = multiply_four_bits;
+    if (f->zero == 16) by = multiply_five_bits;
+    if (f->type == KILN_Q5_K && f->minima) by = multiply_five_bits_and_minima;
+#endif
 #ifdef INT8_IN_PLACE
     if (f->interleaved && f->minima) by = multiply_nibbles;
     if (f->interleaved && f->type == KILN_Q8_0) by = multiply_bytes;

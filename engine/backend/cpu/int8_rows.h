@@ -1,4 +1,4 @@
-/* int8_rows.h - the multiply() of kernels whose rows stand side by side (int8_part), made of what the file that
+/* int8_rows.h - the multiply() of kernels whose rows stand side by side (operand_part), made of what the file that
  * includes this has before it: multiply_as(rows, scales, minima, codes, ...), of up to INT8_ROWS rows.
  */
 #define ROWS_OF(n, scales, minima, codes)                                                                              \
@@ -11,7 +11,7 @@
     {                                                                                                                  \
         lines l = {next->row, (2 * INT8_STRIP + a->quarters - 1) / a->quarters, 0, 0};                                 \
         size_t each = (next->bytes + 63) / 64, tiles = (a->m + a->together - 1) / a->together, tile = 0;               \
-        const int8_part *at = a->parts;                                                                                \
+        const operand_part *at = a->parts;                                                                             \
         for (size_t left = a->m, n; left; left -= n) {                                                                 \
             n = least_of(left, a->together), tile++;                                                                   \
             l.first = l.last, l.last = each * tile / tiles * 64;                                                       \

@@ -4,7 +4,7 @@
  * Codes are laid out LANES outputs side by side, four inputs of each, while they are still packed: words of LANES rows
  * are turned, and nibbles and high bits are split afterwards, which is the same work for all outputs of a register.
  * INT8_SIGNED: codes are q, not u = q + zero, for processors that multiply signed bytes by signed ones, and rows stand
- * by themselves (int8_tile_part).
+ * by themselves (int8_tile_part). INT8_WIDE: there are no byte products, and rows may be int8_wide_part.
  */
 #include "backend/cpu/int8_kernels.h"
 
@@ -86,10 +86,19 @@ INLINE float round_part(int8_t codes[INT8_PART], int32_t sum[INT8_PIECES], const
 }
 #endif
 
-/* Where a product finds codes: in a strip, where they were interleaved, or there as nibbles of two pieces. */
-enum { UNPACKED, BYTES, NIBBLES };
+/* Where a product finds codes: in a strip, where they were interleaved, or there as nibbles of two pieces. Where there
+ * are no byte products: in a strip, and of how few bits they are. */
+enum { UNPACKED, BYTES, NIBBLES, FOUR_BITS, FIVE_BITS };
 
 INLINE size_t least_of(size_t a, size_t b) { return a < b ? a : b; }
+
+/* Four bytes, or two numbers of 16 bits, LANES times. */
+INLINE vi four(const void *a)
+{
+    int32_t v;
+    memcpy(&v, a, sizeof v);
+    return V(set1_epi32)(v);
+}
 
 #ifdef INT8_SIGNED
 static void round_row(const int8_form *f, void *parts, size_t row, const float *x, size_t n)
@@ -102,23 +111,65 @@ static void round_row(const int8_form *f, void *parts, size_t row, const float *
     }
 }
 #else
+/* A row's sums, for what begins or for minima. */
+INLINE void put_sums(const int8_form *f, int32_t begin[INT8_PIECES][INT8_ROWS],
+                     int16_t minima[INT8_PIECES / 2][INT8_ROWS][2], size_t row, const int32_t sum[INT8_PIECES])
+{
+    for (size_t i = 0; f->minima && i < INT8_PIECES; i++) minima[i / 2][row][i % 2] = (int16_t)sum[i];
+    if (f->minima) return;
+    const size_t groups = f->scales ? f->scales : 1, each = INT8_PIECES / groups;
+    for (size_t g = 0; g < groups; g++) {
+        int32_t all = 0;
+        for (size_t i = 0; i < each; i++) all += sum[g * each + i];
+        begin[g][row] = -f->zero * all;
+    }
+}
+
+#ifndef INT8_WIDE
+typedef int8_part operand_part;
+#define CODES_OF(f) UNPACKED
+#define OPERAND(a, codes, field) ((a)->field)
+#define OPERAND_BYTES(codes) sizeof(int8_part)
+INLINE void put_codes(operand_part *to, int kind, size_t row, const int8_t codes[INT8_PART], size_t n)
+{
+    (void)kind;
+    for (size_t i = 0; i < n / 4; i++) memcpy(to->codes[i][row], codes + 4 * i, 4);
+}
+#else
+typedef union {
+    int8_part narrow;
+    int8_wide_part wide;
+} operand_part;
+#define CODES_OF(f) (int8_is_wide(f) ? UNPACKED : FOUR_BITS)
+#define OPERAND(a, codes, field) (*((codes) == UNPACKED ? &(a)->wide.field : &(a)->narrow.field))
+#define OPERAND_BYTES(codes) ((codes) == UNPACKED ? sizeof(int8_wide_part) : sizeof(int8_part))
+INLINE void put_codes(operand_part *to, int kind, size_t row, const int8_t codes[INT8_PART], size_t n)
+{
+    int32_t two[2][INT8_WORDS];
+    for (size_t i = 0; i < n / 4 && kind != UNPACKED; i++) memcpy(to->narrow.codes[i][row], codes + 4 * i, 4);
+    if (kind != UNPACKED) return;
+    for (size_t i = 0; i < n / 4; i += LANES) {
+        const __m256i four = words_at((const uint32_t *)(const void *)(codes + 4 * i));
+        const __m256i even = _mm256_srai_epi16(_mm256_slli_epi16(four, 8), 8), odd = _mm256_srai_epi16(four, 8);
+        _mm256_storeu_si256((__m256i *)(void *)(two[0] + i), even);
+        _mm256_storeu_si256((__m256i *)(void *)(two[1] + i), odd);
+    }
+    for (size_t i = 0; i < n / 4; i++)
+        UNROLL for (size_t odd = 0; odd < 2; odd++) memcpy(to->wide.codes[i][odd][row], &two[odd][i], 4);
+}
+#endif
+
 static void round_row(const int8_form *f, void *parts, size_t row, const float *x, size_t n)
 {
-    int8_part *to = parts;
+    operand_part *to = parts;
     for (size_t k = 0; k < n; k += INT8_PART, to++) {
         int8_t codes[INT8_PART];
         int32_t sum[INT8_PIECES] = {0};
         const size_t here = least_of(n - k, INT8_PART);
-        to->scale[row] = round_part(codes, sum, x + k, here);
-        for (size_t i = 0; i < here / 4; i++) memcpy(to->codes[i][row], codes + 4 * i, 4);
-        for (size_t i = 0; f->minima && i < INT8_PIECES; i++) to->sum[i / 2][row][i % 2] = (int16_t)sum[i];
-        if (f->minima) continue;
-        const size_t groups = f->scales ? f->scales : 1, each = INT8_PIECES / groups;
-        for (size_t g = 0; g < groups; g++) {
-            int32_t all = 0;
-            for (size_t i = 0; i < each; i++) all += sum[g * each + i];
-            to->begin[g][row] = -f->zero * all;
-        }
+        const int kind = CODES_OF(f);
+        OPERAND(to, kind, scale)[row] = round_part(codes, sum, x + k, here);
+        put_codes(to, kind, row, codes, here);
+        put_sums(f, OPERAND(to, kind, begin), OPERAND(to, kind, sum), row, sum);
     }
 }
 #endif
@@ -822,3 +873,12 @@ INLINE void fetch(const lines *l, size_t quarter)
     for (size_t r = quarter * l->rows; r < (quarter + 1) * l->rows && r < 2 * INT8_STRIP; r++)
         for (size_t i = l->first; i < l->last; i += 64) _mm_prefetch((const char *)l->row[r] + i, _MM_HINT_T1);
 }
+
+#if LANES == 8
+/* Half h of a word of a strip's codes: of 8 outputs. */
+enum { HALVES = INT8_STRIP / LANES };
+INLINE __m256i codes_of(const int8_strip *w, size_t p, size_t word, int h)
+{
+    return _mm256_load_si256((const __m256i *)(const void *)w->codes[p][word][LANES * h]);
+}
+#endif
