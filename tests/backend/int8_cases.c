@@ -12,14 +12,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of type 0: rows of int8. few: as products of few rows have it. interleaved: where the kernels do that. */
+/* Of type 0: rows of int8. interleaved: where the kernels do that. */
 static const struct {
     uint32_t type;
-    int few, interleaved;
-} types[] = {{KILN_Q8_0, 0, 0}, {KILN_Q4_0, 0, 0},  {KILN_Q4_1, 0, 0}, {KILN_Q5_0, 0, 0}, {KILN_Q5_1, 0, 0},
-             {KILN_Q4_K, 0, 0}, {KILN_Q4_K, 1, 0},  {KILN_Q5_K, 0, 0}, {KILN_Q5_K, 1, 0}, {KILN_Q6_K, 0, 0},
-             {KILN_Q8_0, 0, 1}, {KILN_Q5_0, 0, 1},  {KILN_Q4_K, 0, 1}, {KILN_Q4_K, 1, 1}, {KILN_IQ4_NL, 0, 0},
-             {0, 0, 0},         {KILN_IQ4_XS, 0, 0}};
+    int8_use use;
+    int interleaved;
+} types[] = {{KILN_Q8_0, INT8_MANY, 0},   {KILN_Q4_0, INT8_MANY, 0}, {KILN_Q4_1, INT8_MANY, 0},
+             {KILN_Q5_0, INT8_MANY, 0},   {KILN_Q5_1, INT8_MANY, 0}, {KILN_Q4_K, INT8_MANY, 0},
+             {KILN_Q4_K, INT8_FEW, 0},    {KILN_Q5_K, INT8_MANY, 0}, {KILN_Q5_K, INT8_FEW, 0},
+             {KILN_Q6_K, INT8_MANY, 0},   {KILN_Q6_K, INT8_KEPT, 0}, {KILN_Q8_0, INT8_MANY, 1},
+             {KILN_Q5_0, INT8_MANY, 1},   {KILN_Q4_K, INT8_MANY, 1}, {KILN_Q4_K, INT8_FEW, 1},
+             {KILN_IQ4_NL, INT8_MANY, 0}, {0, INT8_MANY, 0},         {KILN_IQ4_XS, INT8_MANY, 0}};
 enum { TYPES = sizeof types / sizeof types[0], OUTPUTS = 2 * INT8_STRIP, DEPTH = 2 * INT8_DEEP, ROWS = 53 };
 /* Of both kinds of kernels: rows that are left over, a tile, two of them, and what is left over then. */
 static const size_t some_rows[] = {1, 2, 3, 4, 5, 6, 7, 12, 13, 15, 16, 17, 31, 32, 33, 48, ROWS};
@@ -57,12 +60,18 @@ static weights rows_of_codes(void)
     return w;
 }
 
+/* Kernels that round codes have no products of what is kept. */
+static int takes(const int8_kernels *k, size_t t)
+{
+    return types[t].use != INT8_KEPT || k->keep_codes || k == &int8_kernels_plain;
+}
+
 static weights weights_new(size_t t)
 {
     const uint32_t type = types[t].type;
     if (!type) return rows_of_codes();
-    weights w = {.form = int8_form_of(type, types[t].few),
-                 .interleaved = types[t].interleaved ? int8_form_interleaved(type, types[t].few) : NULL};
+    weights w = {.form = int8_form_of(type, types[t].use),
+                 .interleaved = types[t].interleaved ? int8_form_interleaved(type, types[t].use) : NULL};
     w.row = DEPTH / dtype_block(type) * dtype_block_bytes(type);
     w.blocks = mem_alloc(OUTPUTS * w.row), w.numbers = mem_alloc(OUTPUTS * DEPTH * sizeof(float));
     for (size_t i = 0; i < OUTPUTS * DEPTH; i++) w.numbers[i] = normal();
@@ -162,6 +171,7 @@ void int8_check_errors(const int8_kernels *k)
     float *x = mem_alloc(ROWS * DEPTH * sizeof *x), c[ROWS * OUTPUTS];
     void *a = rows_new(k);
     for (size_t t = 0; t < TYPES; t++) {
+        if (!takes(k, t)) continue;
         weights w = weights_new(t);
         double off[2];
         for (int outliers = 0; outliers < 2; outliers++) {
@@ -170,7 +180,10 @@ void int8_check_errors(const int8_kernels *k)
             multiply(k, &w, a, ROWS, k->rows, DEPTH, c);
             off[outliers] = error_of(&w, x, c, ROWS);
         }
-        printf("  %s, %s%s%s: %.2e, with outliers %.2e\n", k->name, name_of(types[t].type), types[t].few ? ", few" : "",
+        printf("  %s, %s%s%s: %.2e, with outliers %.2e\n", k->name, name_of(types[t].type),
+               types[t].use == INT8_FEW ? ", few"
+               : types[t].use           ? ", kept"
+                                        : "",
                w.interleaved && k->interleave ? ", interleaved" : "", off[0], off[1]);
         CHECK(off[0] <= (w.form->scales == 1 ? 1.15e-2 : 8.2e-3));
         CHECK(off[1] <= 5e-2);
@@ -279,6 +292,7 @@ void int8_check_bits(const int8_kernels *k)
     operands o = {k, x, rows_new(plain), rows_new(k)};
     make_rows(x, ROWS * DEPTH);
     for (size_t t = 0; t < TYPES; t++) {
+        if (!takes(k, t)) continue;
         weights w = weights_new(t);
         memset(o.plain, 0, tiles_of(plain) * PARTS * plain->part_bytes);
         memset(o.fast, 0, tiles_of(k) * PARTS * k->part_bytes);

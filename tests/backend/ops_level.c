@@ -68,7 +68,7 @@ static double int8_tolerance(const op_case *c, uint32_t type)
     int filter = c->op.kind == OP_CONV2D && d[2] == 1 && d[3] == 1;
     int rows = c->op.kind == OP_LINEAR || c->op.kind == OP_GROUPED_LINEAR || filter;
     if (w->rows.coding == WEIGHTS_INT8) return rows && d[filter ? 1 : w->shape.rank - 1] % 32 == 0 ? 1e-2 : 0;
-    const int8_form *f = dtype_is_block(w->dtype) ? int8_form_of(w->dtype, 0) : NULL;
+    const int8_form *f = dtype_is_block(w->dtype) ? int8_form_of(w->dtype, INT8_MANY) : NULL;
     const int may_round = c->op.kind == OP_LINEAR_T || c->op.kind == OP_GROUPED_LINEAR; /* some of them */
     return !f ? 0 : f->scales == 1 || may_round ? 1.2e-2 : 1e-2;
 }

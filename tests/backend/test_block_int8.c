@@ -206,7 +206,7 @@ static int grouped_by(unsigned threads, uint32_t type, const uint8_t *blocks, co
     error e = {0};
     if (backend_cpu.prepare(&op, &k, &e) != KILN_OK) return 0;
     const int8_kernels *fast[4];
-    const int interleaves = fast_kernels(fast) && cpu_int8_kernels(0)->interleave && int8_form_interleaved(type, 1);
+    const int interleaves = fast_kernels(fast) && cpu_int8_kernels(0)->interleave && int8_form_interleaved(type, INT8_FEW);
     pool *p = pool_new(threads);
     void *scratch = mem_aligned(64, k->scratch_bytes + 64), *packed = mem_aligned(64, k->packed_bytes[1]);
     int good =

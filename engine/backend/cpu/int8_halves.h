@@ -30,7 +30,8 @@ INLINE void sum_part(const int rows, const int scales, const int minima, const i
         sum_bytes(rows, codes, minima, acc, w, p, g, g * each, each, a);
         UNROLL for (int h = 0; h < HALVES; h++)
         {
-            __m256 scale = scales ? _mm256_load_ps(w->scale[p][g] + LANES * h) : _mm256_setzero_ps();
+            const float *of = codes == SIX_BITS ? w->least[p] : w->scale[p][g];
+            __m256 scale = scales ? _mm256_load_ps(of + LANES * h) : _mm256_setzero_ps();
             UNROLL for (int r = 0; r < rows; r++)
             {
                 __m256 one = _mm256_cvtepi32_ps(acc[r][h]);

@@ -7,10 +7,12 @@
  * rounded to one scale a part (INT8_OFFSET below): arithmetic on scales and minima is what costs beside byte products.
  * Where rows are few, unpacking costs more than that, and Q4_K and Q5_K keep their codes, too: their minima are
  * multiplied by the sums of 32 a, as integers, and least[b][o], which is -dmin, times that is added to what the part
- * sums to, before a_scale. A code is stored from 0 up, q = u - zero, where processors multiply unsigned by signed
- * bytes: sums begin at -zero times the sum of a. Integer sums are exact; the rest is f32, in the order above, each line
- * one fused multiplication and addition: so every implementation makes the same bits. Rows of int8 that have a scale of
- * their own alone are summed without it: who asked for the sums multiplies them by it.
+ * sums to, before a_scale. Without byte products Q6_K's 6 bits and its scales are kept likewise: the sum over g, of 16
+ * inputs each, is one of integers, and multiplied by d then. A code is stored from 0 up, q = u - zero, where processors
+ * multiply unsigned by signed bytes: sums begin at -zero times the sum of a. Integer sums are exact; the rest is f32,
+ * in the order above, each line one fused multiplication and addition: so every implementation makes the same bits.
+ * Rows of int8 that have a scale of their own alone are summed without it: who asked for the sums multiplies them by
+ * it.
  */
 #ifndef KILN_BACKEND_CPU_INT8_KERNELS_H
 #define KILN_BACKEND_CPU_INT8_KERNELS_H
@@ -28,6 +30,7 @@ enum {
     INT8_QUARTER = 64, /* what is left of a last part counts in these; the last is filled up with 0 */
     INT8_QUARTERS = INT8_PART / INT8_QUARTER,
     INT8_PIECES = INT8_PART / 32,
+    INT8_HALF_PIECES = INT8_PART / 16,
     INT8_WORDS = INT8_PART / 4,
     INT8_QUARTER_WORDS = INT8_QUARTER / 4,
     INT8_STRIP = 16,
@@ -39,20 +42,23 @@ enum {
 typedef struct {
     uint32_t type;
     int zero;
-    size_t scales;       /* of a part: 0, 1 or INT8_PIECES */
-    int minima;          /* with those; then scales is INT8_PIECES */
+    size_t scales; /* of a part: 0, 1 or INT8_PIECES; INT8_HALF_PIECES: integers, and one number for all of them */
+    int minima;    /* with those; then scales is INT8_PIECES */
     size_t block, bytes; /* inputs and bytes of a block */
     int interleaved;     /* 1: 16 rows at a time are as interleave() leaves them */
 } int8_form;
 
-/* few: for products of few rows each. NULL: not such a type */
-const int8_form *int8_form_of(uint32_t type, int few);
-const int8_form *int8_form_interleaved(uint32_t type, int few); /* the same, of interleaved rows */
-extern const int8_form int8_form_rows;                          /* rows of int8, whole pieces */
-extern const int8_form int8_form_rounded;                       /* what round_columns and round_blocks make */
+/* For products of few rows each codes and scales are kept as they are, where that is quicker; for kernels with
+ * keep_codes always. */
+typedef enum { INT8_MANY, INT8_FEW, INT8_KEPT } int8_use;
+/* NULL: not such a type */
+const int8_form *int8_form_of(uint32_t type, int8_use use);
+const int8_form *int8_form_interleaved(uint32_t type, int8_use use); /* the same, of interleaved rows */
+extern const int8_form int8_form_rows;                               /* rows of int8, whole pieces */
+extern const int8_form int8_form_rounded;                            /* what round_columns and round_blocks make */
 
-/* Of kernels without byte products: are rows of the operand int8_wide_part? Codes of up to 5 bits are multiplied as
- * bytes, whose sums of two and four products are below 2^15 then. */
+/* Of kernels without byte products: are rows of the operand int8_wide_part? Codes of up to 6 bits are multiplied as
+ * bytes, and some of those products are below 2^15 then. */
 static inline int int8_is_wide(const int8_form *f) { return f->zero == 128; }
 
 /* Is a group of 16 of the type's numbers a code of at most 8 bits times one scale? */
@@ -67,10 +73,14 @@ enum { INT8_OFFSET = 257 * 128 /* 128.5 of 256ths */ };
 /* Up to INT8_PARTS parts of 16 outputs, in the nearest cache. codes: [part][4 inputs][16 outputs][4], u or q. */
 typedef struct {
     _Alignas(64) uint8_t codes[INT8_PARTS][INT8_WORDS][INT8_STRIP][4];
-    _Alignas(64) float scale[INT8_PARTS][INT8_PIECES][INT8_STRIP];
+    union {
+        _Alignas(64) float scale[INT8_PARTS][INT8_PIECES][INT8_STRIP];
+        _Alignas(64) int16_t
+            half_pieces[INT8_PARTS][INT8_PIECES][INT8_STRIP][2]; /* integers of both 16 inputs of a piece */
+    };
     _Alignas(64) int16_t minimum[INT8_PARTS][INT8_PIECES / 2][INT8_STRIP][2]; /* of two pieces */
-    _Alignas(64) float least[INT8_PARTS][INT8_STRIP];
-    const uint8_t *in_place[INT8_PARTS]; /* of interleaved rows: where codes are that are not unpacked */
+    _Alignas(64) float least[INT8_PARTS][INT8_STRIP]; /* or the number that `half_pieces` are multiples of */
+    const uint8_t *in_place[INT8_PARTS];              /* of interleaved rows: where codes are that are not unpacked */
 } int8_strip;
 
 /* A part of up to INT8_ROWS rows of the operand, which are multiplied together: side by side, so that one address finds
@@ -79,12 +89,13 @@ typedef struct {
     int8_t codes[INT8_WORDS][INT8_ROWS][4];
     float scale[INT8_ROWS];
     union {
-        int32_t begin[INT8_PIECES][INT8_ROWS];      /* where sums that have a scale each begin */
-        int16_t sum[INT8_PIECES / 2][INT8_ROWS][2]; /* for minima: of two pieces */
+        int32_t begin[INT8_PIECES][INT8_ROWS];          /* where sums that have a scale each begin */
+        int16_t sum[INT8_PIECES / 2][INT8_ROWS][2];     /* for minima: of two pieces */
+        int16_t half_pieces[INT8_PIECES][INT8_ROWS][2]; /* for integers as scales: of both 16 inputs of a piece */
     };
 } int8_part;
 
-/* The same for codes of more than 5 bits where there are no byte products (AVX2): numbers of 16 bits, the first and
+/* The same for codes of more than 6 bits where there are no byte products (AVX2): numbers of 16 bits, the first and
  * third of four inputs, then the second and fourth. */
 typedef struct {
     int16_t codes[INT8_WORDS][2][INT8_ROWS][2];
@@ -92,6 +103,7 @@ typedef struct {
     union {
         int32_t begin[INT8_PIECES][INT8_ROWS];
         int16_t sum[INT8_PIECES / 2][INT8_ROWS][2];
+        int16_t half_pieces[INT8_PIECES][INT8_ROWS][2];
     };
 } int8_wide_part;
 
@@ -119,7 +131,7 @@ typedef struct int8_kernels {
     const char *name, *linear, *transposed; /* of the kernels, and of ops that are made of them */
     size_t rows, part_bytes;                /* side by side, and what a part of those takes */
     int spread;                             /* may fewer rows be side by side? */
-    int keep_codes;                         /* are the forms of few rows the quicker ones of many, too? */
+    int keep_codes;                         /* INT8_KEPT is the quicker use, for many rows, too */
     int in_place; /* multiply() takes interleaved forms whose codes are not unpacked; else those of one scale a part */
     /* n numbers, whole quarters, to one of the rows of `parts`' first and what follows it. A part that is not finite
      * gets the scale NaN. */

@@ -2,8 +2,8 @@
  *
  * Its products of bytes (vpmaddubsw) add two in 16 bits and stop at 2^15. Of codes of 4 and 5 bits eight and four words
  * fit in there, so that an addition of 16 bits follows most of them: two instructions for 32 products, where one in f32
- * has 8. Codes of 8 bits are multiplied as numbers of 16 (vpmaddwd): the first and third of four inputs, the second and
- * fourth, four instructions for 32.
+ * has 8. Of 6 bits (Q6_K) two words do, and are multiplied by a scale of 16 inputs then. Codes of 8 bits are multiplied
+ * as numbers of 16 (vpmaddwd): the first and third of four inputs, the second and fourth, four instructions for 32.
  */
 #define LANES 8
 #define INT8_WIDE
@@ -74,12 +74,75 @@ INLINE void sum_narrow(const int rows, const int n, __m256i acc[INT8_ROWS][HALVE
     }
 }
 
+/* -32 times each row's numbers times their scales. */
+INLINE void begin_six(const int rows, __m256i acc[INT8_ROWS][HALVES], const int8_strip *w, size_t p, const int8_part *a)
+{
+    UNROLL for (int r = 0; r < rows; r++) acc[r][0] = acc[r][1] = _mm256_setzero_si256();
+    for (size_t i = 0; i < INT8_PIECES; i++) {
+        const __m256i w0 = _mm256_load_si256((const __m256i *)(const void *)w->half_pieces[p][i][0]),
+                      w1 = _mm256_load_si256((const __m256i *)(const void *)w->half_pieces[p][i][LANES]);
+        UNROLL for (int r = 0; r < rows; r++)
+        {
+            const __m256i x = four(a->half_pieces[i][r]);
+            acc[r][0] = _mm256_sub_epi32(acc[r][0], _mm256_madd_epi16(w0, x));
+            acc[r][1] = _mm256_sub_epi32(acc[r][1], _mm256_madd_epi16(w1, x));
+            now(&acc[r][0]), now(&acc[r][1]);
+        }
+    }
+    UNROLL for (int r = 0; r < rows; r++) UNROLL for (int h = 0; h < HALVES; h++) acc[r][h] =
+        _mm256_slli_epi32(acc[r][h], 5);
+}
+
+/* Two words of each row from r on by one group, whose scales are in memory: they have no registers to themselves. */
+INLINE void add_six(const int rows, __m256i acc[INT8_ROWS][HALVES], const int8_strip *w, size_t p, size_t k,
+                    const __m256i scale[HALVES], const int8_part *a, const int r)
+{
+    const __m256i w0 = codes_of(w, p, k, 0), w1 = codes_of(w, p, k + 1, 0), w2 = codes_of(w, p, k, 1),
+                  w3 = codes_of(w, p, k + 1, 1);
+    const int n = rows - r < 3 ? rows - r : 3;
+    UNROLL for (int i = r; i < r + n; i++)
+    {
+        const __m256i x0 = four(a->codes[k][i]), x1 = four(a->codes[k + 1][i]);
+        __m256i y0 = _mm256_add_epi16(_mm256_maddubs_epi16(w0, x0), _mm256_maddubs_epi16(w1, x1));
+        __m256i y1 = _mm256_add_epi16(_mm256_maddubs_epi16(w2, x0), _mm256_maddubs_epi16(w3, x1));
+        __asm__("vpmaddwd %1, %0, %0" : "+x"(y0) : "m"(scale[0]));
+        __asm__("vpmaddwd %1, %0, %0" : "+x"(y1) : "m"(scale[1]));
+        acc[i][0] = _mm256_add_epi32(acc[i][0], y0), acc[i][1] = _mm256_add_epi32(acc[i][1], y1);
+        now(&acc[i][0]), now(&acc[i][1]);
+    }
+}
+
+/* A part whose codes have 6 bits: two words are added in 16 bits, and multiplied by their scale. Three rows at a time,
+ * so that a row's numbers are read once for both halves. */
+INLINE void sum_six(const int rows, __m256i acc[INT8_ROWS][HALVES], const int8_strip *w, size_t p, const int8_part *a)
+{
+    _Alignas(32) __m256i scale[INT8_HALF_PIECES][HALVES];
+    begin_six(rows, acc, w, p, a);
+    for (size_t i = 0; i < INT8_PIECES; i++) UNROLL for (int h = 0; h < HALVES; h++)
+        {
+            const __m256i two = _mm256_load_si256((const __m256i *)(const void *)w->half_pieces[p][i][LANES * h]);
+            scale[2 * i][h] =
+                _mm256_or_si256(_mm256_and_si256(two, _mm256_set1_epi32(0xffff)), _mm256_slli_epi32(two, 16));
+            scale[2 * i + 1][h] =
+                _mm256_or_si256(_mm256_srli_epi32(two, 16), _mm256_andnot_si256(_mm256_set1_epi32(0xffff), two));
+        }
+    UNROLL for (int r = 0; r < rows; r += 3) for (size_t g = 0; g < INT8_HALF_PIECES; g++)
+    {
+        add_six(rows, acc, w, p, 4 * g, scale[g], a, r);
+        add_six(rows, acc, w, p, 4 * g + 2, scale[g], a, r);
+    }
+}
+
 INLINE void sum_bytes(const int rows, const int codes, const int minima, __m256i acc[INT8_ROWS][HALVES],
                       const int8_strip *w, size_t p, size_t g, size_t first, size_t n, const operand_part *a)
 {
     if (codes == UNPACKED) {
         UNROLL for (int r = 0; r < rows; r++) acc[r][0] = acc[r][1] = _mm256_set1_epi32(a->wide.begin[g][r]);
         sum_wide(rows, acc, w, p, first, n, &a->wide);
+        return;
+    }
+    if (codes == SIX_BITS) {
+        sum_six(rows, acc, w, p, &a->narrow);
         return;
     }
     sum_narrow(rows, codes == FOUR_BITS ? 8 : 4, acc, w, p, first, &a->narrow);

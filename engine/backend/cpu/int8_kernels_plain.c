@@ -24,6 +24,9 @@ static const int8_form few_rows[] = {
     {KILN_Q4_K, 0, INT8_PIECES, 1, 256, 144, 0},
     {KILN_Q5_K, 0, INT8_PIECES, 1, 256, 176, 0},
 };
+static const int8_form kept[] = {
+    {KILN_Q6_K, 32, INT8_HALF_PIECES, 0, 256, 210, 0},
+};
 static const int8_form interleaved[] = {
     {KILN_Q4_K, 128, 1, 0, 256, 144, 1},
     {KILN_Q5_0, 16, INT8_PIECES, 0, 32, 22, 1},
@@ -45,15 +48,16 @@ static const int8_form *form_among(const int8_form *all, size_t n, uint32_t type
 
 #define FORM_AMONG(all, type) form_among(all, sizeof(all) / sizeof *(all), type)
 
-const int8_form *int8_form_of(uint32_t type, int few)
+const int8_form *int8_form_of(uint32_t type, int8_use use)
 {
-    const int8_form *own = few ? FORM_AMONG(few_rows, type) : NULL;
+    const int8_form *own = use == INT8_KEPT ? FORM_AMONG(kept, type) : NULL;
+    if (!own && use != INT8_MANY) own = FORM_AMONG(few_rows, type);
     return own ? own : FORM_AMONG(forms, type);
 }
 
-const int8_form *int8_form_interleaved(uint32_t type, int few)
+const int8_form *int8_form_interleaved(uint32_t type, int8_use use)
 {
-    const int8_form *own = few ? FORM_AMONG(few_interleaved, type) : NULL;
+    const int8_form *own = use != INT8_MANY ? FORM_AMONG(few_interleaved, type) : NULL;
     return own ? own : FORM_AMONG(interleaved, type);
 }
 
@@ -85,6 +89,14 @@ static void round_row(const int8_form *f, void *parts, size_t row, const float *
         const size_t here = n - k < INT8_PART ? n - k : INT8_PART;
         round_part(codes, &to->scale[row], sum, x + k, here);
         for (size_t i = 0; i < here / 4; i++) memcpy(to->codes[i][row], codes + 4 * i, 4);
+        if (f->scales == INT8_HALF_PIECES) {
+            for (size_t i = 0; i < INT8_HALF_PIECES; i++) {
+                int half = 0;
+                for (size_t k16 = 16 * i; k16 < 16 * (i + 1) && k16 < here; k16++) half += codes[k16];
+                to->half_pieces[i / 2][row][i % 2] = (int16_t)half;
+            }
+            continue;
+        }
         for (size_t i = 0; i < groups && !f->minima; i++) to->begin[i][row] = 0;
         for (size_t i = 0; i < INT8_PIECES; i++) {
             if (f->minima)
@@ -213,6 +225,9 @@ static void unpack_part(const int8_form *f, int8_strip *to, size_t part, size_t 
         for (size_t i = 0; i < pieces; i++) round_piece(p + i, there ? by * 256 : 0);
         to->scale[part][0][o] = there ? most * (1 / 127.0f) : most < 0x1p-100f ? 0 : NAN;
     }
+    const uint8_t *block = row + part * f->bytes; /* of one part */
+    for (size_t i = 0; i < INT8_HALF_PIECES && f->scales == INT8_HALF_PIECES; i++)
+        to->half_pieces[part][i / 2][o][i % 2] = (int8_t)block[192 + i], to->least[part][o] = block_half(block + 208);
     for (size_t i = 0; i < filled; i++) {
         if (f->scales == INT8_PIECES) to->scale[part][i][o] = p[i].d[0];
         if (f->minima) to->minimum[part][i / 2][o][i % 2] = (int16_t)p[i].minimum, to->least[part][o] = p[i].least;
@@ -287,12 +302,24 @@ static int32_t dot(const int8_strip *w, size_t p, int o, const int8_part *a, siz
     return sum;
 }
 
+/* Part p by integers as scales. */
+static float add_half_pieces(const int8_form *f, const int8_strip *w, const int8_part *a, size_t row, size_t p, int o,
+                             float sum)
+{
+    int32_t all = 0;
+    for (size_t i = 0; i < INT8_HALF_PIECES; i++)
+        all += w->half_pieces[p][i / 2][o][i % 2] *
+               (dot(w, p, o, a, row, 16 * i, 16) - f->zero * a->half_pieces[i / 2][row][i % 2]);
+    return fmaf((float)all * w->least[p][o], a->scale[row], sum);
+}
+
 /* `inputs` of part p. */
 static float add_part(const int8_form *f, const int8_strip *w, const int8_part *a, size_t row, size_t p, int o,
                       size_t inputs, float sum)
 {
     const size_t groups = f->scales ? f->scales : 1, n = INT8_PART / groups < inputs ? INT8_PART / groups : inputs;
     float part = 0;
+    if (f->scales == INT8_HALF_PIECES) return add_half_pieces(f, w, a, row, p, o, sum);
     for (size_t i = 0; i * n < inputs; i++) {
         float one = (float)((f->minima ? 0 : a->begin[i][row]) + dot(w, p, o, a, row, i * n, n));
         part = f->scales ? fmaf(one, w->scale[p][i][o], part) : one;

@@ -65,20 +65,21 @@ typedef struct {
 /* Groups have few rows each, but not so few that tiles do not serve them. */
 static int groups_by_tiles(const op_desc *op)
 {
-    const int8_form *f = int8_form_of(op->in[1].dtype, 0);
+    const int8_form *f = int8_form_of(op->in[1].dtype, INT8_MANY);
     return op->kind == OP_GROUPED_LINEAR && f && f->scales == 1 && cpu_has_int8_tiles() &&
            rows_of(&op->in[0]) >= GROUP_ROWS * op->in[1].shape.dim[0];
 }
-static int keeps_codes(const op_desc *op)
+static int8_use use_of(const op_desc *op)
 {
-    return cpu_int8_kernels(0)->keep_codes || (op->kind == OP_GROUPED_LINEAR && !groups_by_tiles(op));
+    if (cpu_int8_kernels(0)->keep_codes) return INT8_KEPT;
+    return op->kind == OP_GROUPED_LINEAR && !groups_by_tiles(op) ? INT8_FEW : INT8_MANY;
 }
 
 /* Of the weight; NULL: it is in none. Of int8, rows of whole pieces that have one scale each. */
 static const int8_form *form_of(const op_desc *op)
 {
     const operand_desc *w = &op->in[1];
-    const int8_form *own = int8_form_of(w->dtype, keeps_codes(op));
+    const int8_form *own = int8_form_of(w->dtype, use_of(op));
     if (own) return own;
     int by_row = w->rows.coding == WEIGHTS_INT8 && w->rows.scales == 1 && w->rows.columns % 32 == 0;
     return by_row && rows_are_coded(op, 1) ? &int8_form_rows : NULL;
@@ -403,7 +404,7 @@ static const int8_form *interleaved_form(const int8_plan *p, const op_desc *op)
     const int may = p->kernels->interleave && !w->rows.coding && dtype_is_block(w->dtype) && !rows_is_table(w) &&
                     (op->kind == OP_GROUPED_LINEAR || !cpu_has_int8_tiles()) && p->J % INT8_STRIP == 0 &&
                     p->K % INT8_QUARTER == 0;
-    const int8_form *f = may ? int8_form_interleaved(w->dtype, keeps_codes(op)) : NULL;
+    const int8_form *f = may ? int8_form_interleaved(w->dtype, use_of(op)) : NULL;
     return f && (f->scales == 1 || p->kernels->in_place) ? f : NULL;
 }
 

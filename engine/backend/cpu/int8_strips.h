@@ -88,7 +88,7 @@ INLINE float round_part(int8_t codes[INT8_PART], int32_t sum[INT8_PIECES], const
 
 /* Where a product finds codes: in a strip, where they were interleaved, or there as nibbles of two pieces. Where there
  * are no byte products: in a strip, and of how few bits they are. */
-enum { UNPACKED, BYTES, NIBBLES, FOUR_BITS, FIVE_BITS };
+enum { UNPACKED, BYTES, NIBBLES, FOUR_BITS, FIVE_BITS, SIX_BITS };
 
 INLINE size_t least_of(size_t a, size_t b) { return a < b ? a : b; }
 
@@ -123,6 +123,18 @@ INLINE void put_sums(const int8_form *f, int32_t begin[INT8_PIECES][INT8_ROWS],
         for (size_t i = 0; i < each; i++) all += sum[g * each + i];
         begin[g][row] = -f->zero * all;
     }
+}
+
+/* Of a whole part. */
+INLINE void put_half_pieces(int16_t to[INT8_PIECES][INT8_ROWS][2], size_t row, const int8_t codes[INT8_PART])
+{
+    for (size_t i = 0; i < INT8_PIECES; i++) UNROLL for (size_t h = 0; h < 2; h++)
+        {
+            __m128i q = _mm_maddubs_epi16(_mm_set1_epi8(1), sixteen((const uint8_t *)codes + 32 * i + 16 * h));
+            q = _mm_madd_epi16(q, _mm_set1_epi16(1));
+            q = _mm_add_epi32(q, _mm_shuffle_epi32(q, 0x4e));
+            to[i][row][h] = (int16_t)_mm_cvtsi128_si32(_mm_add_epi32(q, _mm_shuffle_epi32(q, 0xb1)));
+        }
 }
 
 #ifndef INT8_WIDE
@@ -169,7 +181,10 @@ static void round_row(const int8_form *f, void *parts, size_t row, const float *
         const int kind = CODES_OF(f);
         OPERAND(to, kind, scale)[row] = round_part(codes, sum, x + k, here);
         put_codes(to, kind, row, codes, here);
-        put_sums(f, OPERAND(to, kind, begin), OPERAND(to, kind, sum), row, sum);
+        if (f->scales == INT8_HALF_PIECES)
+            put_half_pieces(OPERAND(to, kind, half_pieces), row, codes);
+        else
+            put_sums(f, OPERAND(to, kind, begin), OPERAND(to, kind, sum), row, sum);
     }
 }
 #endif
@@ -449,10 +464,33 @@ INLINE void scales_q6_k(outputs to, size_t part, affine a[16], const uint8_t *co
     UNROLL for (int i = 0; i < 16; i++) a[i] = about_32(scale[i], by);
 }
 
-INLINE void block_q6_k(outputs to, size_t part, const uint8_t *const row[LANES], size_t at)
+#ifdef INT8_WIDE
+/* Codes and scales as they are. */
+INLINE void keep_scales_q6_k(outputs to, size_t part, const uint8_t *const row[LANES], size_t at)
+{
+    uint16_t d[LANES];
+    vi s[4];
+    for (int i = 0; i < LANES; i++) d[i] = block_u16(row[i] + at + 208);
+    V(store_ps)(to.strip->least[part] + to.first, widened(d));
+    turn(s, row, at + 192);
+    UNROLL for (int i = 0; i < 4; i++)
+    {
+        const vi low = V(set1_epi32)(0xffff), even = V(srai_epi16)(V(slli_epi16)(s[i], 8), 8),
+                 odd = V(srai_epi16)(s[i], 8);
+        put_words(to.strip->half_pieces[part][2 * i][to.first], W(or)(W(and)(even, low), V(slli_epi32)(odd, 16)));
+        put_words(to.strip->half_pieces[part][2 * i + 1][to.first],
+                  W(or)(V(srli_epi32)(even, 16), W(andnot)(low, odd)));
+    }
+}
+#endif
+
+INLINE void block_q6_k(const int kept, outputs to, size_t part, const uint8_t *const row[LANES], size_t at)
 {
     affine s[16];
-    scales_q6_k(to, part, s, row, at);
+#ifdef INT8_WIDE
+    if (kept) keep_scales_q6_k(to, part, row, at);
+#endif
+    if (!kept) scales_q6_k(to, part, s, row, at);
     for (int half = 0; half < 2; half++) UNROLL for (int piece = 0; piece < 2; piece++) /* 16 of 32 inputs */
         {
             vi a[4], b[4], high[4];
@@ -463,7 +501,8 @@ INLINE void block_q6_k(outputs to, size_t part, const uint8_t *const row[LANES],
             {
                 vi low = bits(k % 2 ? b[i] : a[i], k / 2 * 4, 15), up = bits(high[i], 2 * k, 3);
                 vi q = W(or)(low, V(slli_epi32)(up, 4));
-                put(to, part, 32 * half + 8 * k + 4 * piece + i, rounded(s[8 * half + 2 * k + piece], q));
+                if (!kept) q = rounded(s[8 * half + 2 * k + piece], q);
+                put_from(kept ? 0 : 128, to, part, 32 * half + 8 * k + 4 * piece + i, q);
             }
         }
 }
@@ -512,7 +551,12 @@ static void unpack_blocks(const int8_form *f, outputs to, const uint8_t *const r
             else
                 block_k(KILN_Q5_K, 0, to, p, row, at);
             break;
-        case KILN_Q6_K: block_q6_k(to, p, row, at); break;
+        case KILN_Q6_K:
+            if (f->scales == INT8_HALF_PIECES)
+                block_q6_k(1, to, p, row, at);
+            else
+                block_q6_k(0, to, p, row, at);
+            break;
         default: block_iq4_xs(to, p, row, at); break;
         }
     }

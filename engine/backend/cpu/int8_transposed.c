@@ -54,7 +54,7 @@ typedef struct {
 int int8_transposed_fits(const op_desc *op)
 {
     return op->precision == KILN_BF16 && cpu_blocks() != BLOCKS_WIDENED && op->in[1].weight &&
-           int8_form_of(op->in[1].dtype, 0) && !op->epilogue.geglu && (!op->in[2].dtype || op->in[2].weight);
+           int8_form_of(op->in[1].dtype, INT8_MANY) && !op->epilogue.geglu && (!op->in[2].dtype || op->in[2].weight);
 }
 
 /* ---- the operand ---- */
