@@ -206,7 +206,8 @@ static int grouped_by(unsigned threads, uint32_t type, const uint8_t *blocks, co
     error e = {0};
     if (backend_cpu.prepare(&op, &k, &e) != KILN_OK) return 0;
     const int8_kernels *fast[4];
-    const int interleaves = fast_kernels(fast) && cpu_int8_kernels(0)->interleave && int8_form_interleaved(type, INT8_FEW);
+    const int interleaves =
+        fast_kernels(fast) && cpu_int8_kernels(0)->interleave && int8_form_interleaved(type, INT8_FEW);
     pool *p = pool_new(threads);
     void *scratch = mem_aligned(64, k->scratch_bytes + 64), *packed = mem_aligned(64, k->packed_bytes[1]);
     int good =
@@ -303,6 +304,31 @@ static int way_with(const char *blocks)
     return WIFEXITED(status) ? WEXITSTATUS(status) - 2 : -3;
 }
 
+/* Of a level: the kernels, whether anything is made of integers, and the precision that is taken by itself. */
+static int has_level(const char *level, const int8_kernels *kernels, int integers, uint32_t precision)
+{
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        setenv("KILN_CPU_FEATURES", level, 1);
+        const int kept = strstr(backend_cpu.numerics(), "codes kept") != NULL;
+        _exit(cpu_int8_kernels(0) == kernels && (cpu_blocks() != BLOCKS_WIDENED) == integers &&
+              kept == (integers && kernels->keep_codes) && backend_cpu.best_precision() == precision);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) && WEXITSTATUS(status);
+}
+
+static void test_levels(void)
+{
+    CHECK(has_level("none", &int8_kernels_plain, 0, KILN_F32));
+#if defined __x86_64__
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        CHECK(has_level("avx2", avx_vnni_found() ? &int8_kernels_avxvnni : &int8_kernels_avx2, 1, KILN_BF16));
+#endif
+}
+
 static void test_choice(void)
 {
     CHECK_EQ(way_with("int8"), 1);
@@ -314,6 +340,6 @@ int main(int argc, char **argv)
 {
     static const test_case tests[] = {
         CASE(test_same_bits),         CASE(test_errors), CASE(test_columns), CASE(test_transposed),
-        CASE(test_rows_of_all_sizes), CASE(test_groups), CASE(test_choice)};
+        CASE(test_rows_of_all_sizes), CASE(test_groups), CASE(test_choice),  CASE(test_levels)};
     return test_main(argc, argv, tests, sizeof tests / sizeof tests[0]);
 }

@@ -227,7 +227,8 @@ static void unpack_part(const int8_form *f, int8_strip *to, size_t part, size_t 
     }
     const uint8_t *block = row + part * f->bytes; /* of one part */
     for (size_t i = 0; i < INT8_HALF_PIECES && f->scales == INT8_HALF_PIECES; i++)
-        to->half_pieces[part][i / 2][o][i % 2] = (int8_t)block[192 + i], to->least[part][o] = block_half(block + 208);
+        to->half_pieces[part][i / 2][o][i % 2] = (int16_t)((block[192 + i] ^ 128) - 128),
+                                            to->least[part][o] = block_half(block + 208);
     for (size_t i = 0; i < filled; i++) {
         if (f->scales == INT8_PIECES) to->scale[part][i][o] = p[i].d[0];
         if (f->minima) to->minimum[part][i / 2][o][i % 2] = (int16_t)p[i].minimum, to->least[part][o] = p[i].least;
