@@ -52,11 +52,12 @@ typedef struct {
     const char *name;
     int64_t canvases, steps, stability;
     double first, last, bound, confidence;
-    double off; /* of entropies: four times what transformers' own f32 is off its f64 */
+    double off; /* of entropies: four times what transformers' own f32 is off its f64; `stops`, whose temperature ends
+                   low, eight times: AVX2's and plain sums are off 6.0e-3 and 4.5e-3 there */
 } told;
 
 static const told plain = {"plain", 2, 8, 1, 0.8, 0.4, 0.1, 0.005, 1.1e-3},
-                  stops = {"stops", 2, 12, 0, 0.8, 0.1, 0.5, 0.7, 3.5e-3},
+                  stops = {"stops", 2, 12, 0, 0.8, 0.1, 0.5, 0.7, 7e-3},
                   ends = {"ends", 3, 4, 1, 0.8, 0.4, 0.1, 0.005, 8e-4};
 
 static text_noise noise_of(const kiln_weights *set, int64_t blocks, int64_t steps)

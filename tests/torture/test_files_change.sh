@@ -78,9 +78,9 @@ between_looks() { # NAME HOW FILE WORKFLOW SETTINGS...
 
 if [ -e "$touch" ]; then
     between_looks unet_written write $unet workflows/txt2img.yaml $small
-    between_looks unet_written_with_a_budget write $unet workflows/txt2img.yaml $small --memory 8M
-    between_looks unet_cut cut $unet workflows/txt2img.yaml $small --memory 8M
-    between_looks unet_replaced replace $unet workflows/txt2img.yaml $small --memory 8M
+    between_looks unet_written_with_a_budget write $unet workflows/txt2img.yaml $small --memory 9M
+    between_looks unet_cut cut $unet workflows/txt2img.yaml $small --memory 9M
+    between_looks unet_replaced replace $unet workflows/txt2img.yaml $small --memory 9M
     between_looks text_encoder_written write $text workflows/txt2img.yaml $small
     between_looks vae_written write $vae workflows/txt2img.yaml $small
     between_looks vocabulary_cut cut $vocab workflows/txt2img.yaml $small
@@ -118,10 +118,10 @@ changed_while() { # NAME HOW FILE SETTINGS...
 
 long="--set steps=24"
 changed_while sampling_unet_written shift_bytes $unet $long
-changed_while sampling_unet_written_with_a_budget shift_bytes $unet $long --memory 8M
-changed_while sampling_unet_written_and_put_back there_and_back $unet $long --memory 8M
-changed_while sampling_unet_cut cut_short $unet $long --memory 8M
-changed_while sampling_unet_replaced replaced $unet $long --memory 8M
+changed_while sampling_unet_written_with_a_budget shift_bytes $unet $long --memory 9M
+changed_while sampling_unet_written_and_put_back there_and_back $unet $long --memory 9M
+changed_while sampling_unet_cut cut_short $unet $long --memory 9M
+changed_while sampling_unet_replaced replaced $unet $long --memory 9M
 changed_while sampling_vae_cut cut_short $vae $long
 
 # ---- a sweep: rows that read it when it was touched fail, later ones open it anew, and what is there at the end is right. (Its content is

@@ -47,6 +47,7 @@ const char *gemm_library_version(void)
 
 struct gemm {
     gemm_shape shape;
+    int64_t rows; /* of the library's product: m, or more */
     dnnl_primitive_desc_t desc;
     dnnl_primitive_t run;
     atomic_uchar has_run; /* what the library generates when it is first run is there */
@@ -124,6 +125,18 @@ static dnnl_data_type_t type_of_gemm(const gemm *p) { return p->shape.type == KI
 
 /* ---- making ---- */
 
+/* AVX2's product takes 6 rows at once, and 4 or 5 that are left; 1, 2 or 3 it sums in another order (jit_avx_gemm_f32).
+ * So that a row's bits depend on no other rows, such products get some more: above 72 rows, which it divides, a
+ * multiple of 12. */
+static int64_t rows_in_one_order(const gemm_shape *s)
+{
+    enum { UNDIVIDED = 72 };
+    const dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
+    if (s->conv || s->type != KILN_F32 || (isa != dnnl_cpu_isa_avx2 && isa != dnnl_cpu_isa_avx2_vnni)) return s->m;
+    if (s->m > UNDIVIDED && s->m % 16 != 0) return (s->m + 11) / 12 * 12; /* 16 n, as whole tiles are, divide well */
+    return s->m % 6 >= 1 && s->m % 6 <= 3 ? s->m / 6 * 6 + 4 : s->m;
+}
+
 typedef struct {
     dnnl_memory_desc_t a, b, bias, c;
 } operands;
@@ -131,7 +144,7 @@ typedef struct {
 static dnnl_status_t describe_matmul(const gemm *p, operands *o)
 {
     const gemm_shape *s = &p->shape;
-    dnnl_dims_t a = {s->m, s->k}, b = {s->k, s->n}, c = {s->m, s->n}, bias = {1, s->n};
+    dnnl_dims_t a = {p->rows, s->k}, b = {s->k, s->n}, c = {p->rows, s->n}, bias = {1, s->n};
     dnnl_status_t st = md_by_tag(&o->a, 2, a, type_of_gemm(p), dnnl_ab);
     if (st == dnnl_success) st = md_by_tag(&o->b, 2, b, type_of_gemm(p), dnnl_format_tag_any);
     if (st == dnnl_success) st = md_by_tag(&o->bias, 2, bias, dnnl_f32, dnnl_ab);
@@ -233,6 +246,7 @@ kiln_status gemm_new(const gemm_shape *s, const gemm *like, gemm **out, error *e
     gemm *p = mem_calloc(1, sizeof *p);
     if (!p) return error_set(e, KILN_ERR_NOMEM, "out of memory for a GEMM");
     p->shape = *s;
+    p->rows = rows_in_one_order(s);
     making m = {.p = p, .like = like};
     at_the_edge(BYTES_TO_MAKE, make_it, &m, &m.status);
     if (m.status != dnnl_success) {
@@ -342,10 +356,18 @@ int gemm_words_of(const gemm *p, gemm_words *out)
 }
 
 size_t gemm_weight_bytes(const gemm *p) { return dnnl_memory_desc_get_size(weights_of(p)); }
-size_t gemm_scratch_bytes(const gemm *p)
+static size_t library_scratch_bytes(const gemm *p)
 {
     md_ref d = dnnl_primitive_desc_query_md(p->desc, dnnl_query_scratchpad_md, 0);
     return d ? dnnl_memory_desc_get_size(d) : 0;
+}
+
+/* With operand and result of more rows than there are. */
+size_t gemm_scratch_bytes(const gemm *p)
+{
+    const gemm_shape *s = &p->shape;
+    if (p->rows == s->m) return library_scratch_bytes(p);
+    return round_up(library_scratch_bytes(p), 64) + (size_t)(p->rows * (s->k + s->n)) * sizeof(float);
 }
 
 /* ---- doing ---- */
@@ -447,8 +469,8 @@ static void run_it(void *arg)
     r->status = execute(r->run, r->rows, r->n);
 }
 
-kiln_status gemm_run(const gemm *p, const void *a, const void *packed, const float *bias, float *c, void *scratch,
-                     error *e)
+static kiln_status run_rows(const gemm *p, const void *a, const void *packed, const float *bias, float *c,
+                            void *scratch, error *e)
 {
     const bound rows[] = {
         {DNNL_ARG_SRC, dnnl_primitive_desc_query_md(p->desc, dnnl_query_src_md, 0), (void *)(uintptr_t)a},
@@ -463,4 +485,18 @@ kiln_status gemm_run(const gemm *p, const void *a, const void *packed, const flo
     at_the_edge(atomic_load(has_run) ? BYTES_TO_RUN : BYTES_TO_PACK, run_it, &r, &r.status);
     if (r.status == dnnl_success) atomic_store(has_run, 1);
     return library(r.status, p->shape.conv ? "convolution" : "matrix product", e);
+}
+
+kiln_status gemm_run(const gemm *p, const void *a, const void *packed, const float *bias, float *c, void *scratch,
+                     error *e)
+{
+    const gemm_shape *s = &p->shape;
+    if (p->rows == s->m) return run_rows(p, a, packed, bias, c, scratch, e);
+    const size_t there = (size_t)(s->m * s->k), all = (size_t)(p->rows * s->k);
+    float *more = (float *)(void *)((char *)scratch + round_up(library_scratch_bytes(p), 64)), *sums = more + all;
+    memcpy(more, a, there * sizeof *more);
+    memset(more + there, 0, (all - there) * sizeof *more);
+    TRY(run_rows(p, more, packed, bias, sums, scratch, e));
+    memcpy(c, sums, (size_t)(s->m * s->n) * sizeof *c);
+    return KILN_OK;
 }
