@@ -120,8 +120,8 @@ static void choose_attention(const char *asked)
     log_warn("KILN_CPU_ATTENTION=%s: not f32, nor pairs, tiles or packed on a processor that has them; ignored", asked);
 }
 
-/* Byte products are twice as fast as those of bf16 and more, but for some of AMX's (int8_product.c); those of AVX2 as
- * f32's. With AVX-512 and without its byte products f32's vectors are twice as long, and nothing is known yet. */
+/* Byte products are twice as fast as those of bf16 and more, but for some of AMX's (int8_product.c). AVX2's of integers
+ * are up to twice as fast as its own of f32. With AVX-512 and no byte products nothing was measured: widened. */
 static void choose_blocks(const char *blocks)
 {
     machine.amx_int8 = machine.amx_int8 && machine.level >= CPU_AMX;
@@ -263,8 +263,8 @@ uint32_t cpu_gemm_type(uint32_t precision)
     return precision == KILN_BF16 && machine.fast_bf16 ? KILN_BF16 : KILN_F32;
 }
 
-/* bf16 storage pays (memory, traffic) where the processor has the type at all. */
-/* bf16 takes half the memory, and no more time where vectors widen it, even without products of bf16. */
+/* Stored as bf16 everything takes half the memory and traffic, and no more time where vectors widen it, even without
+ * products of bf16. */
 static uint32_t best_precision(void) { return cpu_level_get() >= CPU_AVX2 ? KILN_BF16 : KILN_F32; }
 
 /* ---- tiles ---- */
