@@ -29,12 +29,14 @@ typedef const_dnnl_memory_desc_t md_ref;
 #define md_release(d) dnnl_memory_desc_destroy(d)
 #define md_by_strides dnnl_memory_desc_create_with_strides
 #define md_by_tag dnnl_memory_desc_create_with_tag
+#define md_by_part dnnl_memory_desc_create_submemory
 #else
 typedef const dnnl_memory_desc_t *md_ref;
 #define MD(d) (&(d))
 #define md_release(d) ((void)(d))
 #define md_by_strides dnnl_memory_desc_init_by_strides
 #define md_by_tag dnnl_memory_desc_init_by_tag
+#define md_by_part dnnl_memory_desc_init_submemory
 #endif
 
 const char *gemm_library_version(void)
@@ -47,7 +49,7 @@ const char *gemm_library_version(void)
 
 struct gemm {
     gemm_shape shape;
-    int64_t rows; /* of the library's product: m, or more */
+    int64_t rows, columns; /* of the library's product: m and n, or more */
     dnnl_primitive_desc_t desc;
     dnnl_primitive_t run;
     atomic_uchar has_run; /* what the library generates when it is first run is there */
@@ -125,17 +127,26 @@ static dnnl_data_type_t type_of_gemm(const gemm *p) { return p->shape.type == KI
 
 /* ---- making ---- */
 
-/* AVX2's product takes 6 rows at once, and 4 or 5 that are left; 1, 2 or 3 it sums in another order (jit_avx_gemm_f32).
- * So that a row's bits depend on no other rows, such products get some more: above 72 rows, which it divides, a
- * multiple of 12. */
+/* AVX2's product (jit_avx_gemm_f32) takes 6 rows and 16 columns at once. Of what is left it sums 4 or 5 rows and 9 to
+ * 15 columns in the same order, fewer in another. So that the bits of a number depend on no row and no column beside
+ * it, products whose rest is small get more of both. */
+static int sums_in_several_orders(const gemm_shape *s)
+{
+    const dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
+    return !s->conv && s->type == KILN_F32 && (isa == dnnl_cpu_isa_avx2 || isa == dnnl_cpu_isa_avx2_vnni);
+}
 static int64_t rows_in_one_order(const gemm_shape *s)
 {
     enum { UNDIVIDED = 72 };
-    const dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
-    if (s->conv || s->type != KILN_F32 || (isa != dnnl_cpu_isa_avx2 && isa != dnnl_cpu_isa_avx2_vnni)) return s->m;
+    if (!sums_in_several_orders(s)) return s->m;
     if (s->m > UNDIVIDED && s->m % 16 != 0) return (s->m + 11) / 12 * 12; /* 16 n, as whole tiles are, divide well */
     return s->m % 6 >= 1 && s->m % 6 <= 3 ? s->m / 6 * 6 + 4 : s->m;
 }
+static int64_t columns_in_one_order(const gemm_shape *s)
+{
+    return sums_in_several_orders(s) && s->n % 16 >= 1 && s->n % 16 <= 8 ? (s->n + 15) / 16 * 16 : s->n;
+}
+static int filled_up(const gemm *p) { return p->rows != p->shape.m || p->columns != p->shape.n; }
 
 typedef struct {
     dnnl_memory_desc_t a, b, bias, c;
@@ -144,7 +155,7 @@ typedef struct {
 static dnnl_status_t describe_matmul(const gemm *p, operands *o)
 {
     const gemm_shape *s = &p->shape;
-    dnnl_dims_t a = {p->rows, s->k}, b = {s->k, s->n}, c = {p->rows, s->n}, bias = {1, s->n};
+    dnnl_dims_t a = {p->rows, s->k}, b = {s->k, p->columns}, c = {p->rows, p->columns}, bias = {1, p->columns};
     dnnl_status_t st = md_by_tag(&o->a, 2, a, type_of_gemm(p), dnnl_ab);
     if (st == dnnl_success) st = md_by_tag(&o->b, 2, b, type_of_gemm(p), dnnl_format_tag_any);
     if (st == dnnl_success) st = md_by_tag(&o->bias, 2, bias, dnnl_f32, dnnl_ab);
@@ -246,7 +257,7 @@ kiln_status gemm_new(const gemm_shape *s, const gemm *like, gemm **out, error *e
     gemm *p = mem_calloc(1, sizeof *p);
     if (!p) return error_set(e, KILN_ERR_NOMEM, "out of memory for a GEMM");
     p->shape = *s;
-    p->rows = rows_in_one_order(s);
+    p->rows = rows_in_one_order(s), p->columns = columns_in_one_order(s);
     making m = {.p = p, .like = like};
     at_the_edge(BYTES_TO_MAKE, make_it, &m, &m.status);
     if (m.status != dnnl_success) {
@@ -362,12 +373,12 @@ static size_t library_scratch_bytes(const gemm *p)
     return d ? dnnl_memory_desc_get_size(d) : 0;
 }
 
-/* With operand and result of more rows than there are. */
+/* With operand, bias and result of more rows and columns than there are. */
 size_t gemm_scratch_bytes(const gemm *p)
 {
-    const gemm_shape *s = &p->shape;
-    if (p->rows == s->m) return library_scratch_bytes(p);
-    return round_up(library_scratch_bytes(p), 64) + (size_t)(p->rows * (s->k + s->n)) * sizeof(float);
+    if (!filled_up(p)) return library_scratch_bytes(p);
+    const int64_t floats = p->rows * (p->shape.k + p->columns) + p->columns;
+    return round_up(library_scratch_bytes(p), 64) + (size_t)floats * sizeof(float);
 }
 
 /* ---- doing ---- */
@@ -417,25 +428,33 @@ static dnnl_status_t describe_plain(const gemm_shape *s, int columns, dnnl_memor
                    : md_by_strides(from, 2, matrix, dnnl_f32, matrix_strides);
 }
 
+static void reorder_into(md_ref from, md_ref to, packing *j)
+{
+    dnnl_primitive_desc_t desc = NULL;
+    dnnl_primitive_t reorder = NULL;
+    int threads = omp_get_max_threads();
+    omp_set_num_threads(1);
+    j->status = dnnl_reorder_primitive_desc_create(&desc, from, engine, to, engine, NULL);
+    if (j->status == dnnl_success) j->status = dnnl_primitive_create(&reorder, desc);
+    omp_set_num_threads(threads);
+    const bound rows[] = {{DNNL_ARG_FROM, from, (void *)(uintptr_t)j->b}, {DNNL_ARG_TO, to, j->packed}};
+    if (j->status == dnnl_success) j->status = execute(reorder, rows, 2);
+    if (reorder) dnnl_primitive_destroy(reorder);
+    if (desc) dnnl_primitive_desc_destroy(desc);
+}
+
 static void pack_it(void *arg)
 {
     packing *j = arg;
     const gemm *p = j->p;
-    dnnl_memory_desc_t from;
-    dnnl_primitive_desc_t desc = NULL;
-    dnnl_primitive_t reorder = NULL;
+    const int part = p->columns != p->shape.n; /* of the weights that the library's product has */
+    dnnl_memory_desc_t from, to;
+    memset(&to, 0, sizeof to);
     j->status = describe_plain(&p->shape, j->columns, &from);
     if (j->status != dnnl_success) return;
-    int threads = omp_get_max_threads();
-    omp_set_num_threads(1);
-    j->status = dnnl_reorder_primitive_desc_create(&desc, MD(from), engine, weights_of(p), engine, NULL);
-    if (j->status == dnnl_success) j->status = dnnl_primitive_create(&reorder, desc);
-    omp_set_num_threads(threads);
-    const bound rows[] = {{DNNL_ARG_FROM, MD(from), (void *)(uintptr_t)j->b}, {DNNL_ARG_TO, weights_of(p), j->packed}};
-    if (j->status == dnnl_success) j->status = execute(reorder, rows, 2);
-    if (reorder) dnnl_primitive_destroy(reorder);
-    if (desc) dnnl_primitive_desc_destroy(desc);
-    md_release(from);
+    if (part) j->status = md_by_part(&to, weights_of(p), (dnnl_dims_t){p->shape.k, p->shape.n}, (dnnl_dims_t){0, 0});
+    if (j->status == dnnl_success) reorder_into(MD(from), part ? MD(to) : weights_of(p), j);
+    md_release(to), md_release(from);
 }
 
 /* [n][k] or [n][i][kh][kw] in f32 -> the layout that the GEMM chose */
@@ -490,13 +509,17 @@ static kiln_status run_rows(const gemm *p, const void *a, const void *packed, co
 kiln_status gemm_run(const gemm *p, const void *a, const void *packed, const float *bias, float *c, void *scratch,
                      error *e)
 {
+    if (!filled_up(p)) return run_rows(p, a, packed, bias, c, scratch, e);
     const gemm_shape *s = &p->shape;
-    if (p->rows == s->m) return run_rows(p, a, packed, bias, c, scratch, e);
-    const size_t there = (size_t)(s->m * s->k), all = (size_t)(p->rows * s->k);
-    float *more = (float *)(void *)((char *)scratch + round_up(library_scratch_bytes(p), 64)), *sums = more + all;
-    memcpy(more, a, there * sizeof *more);
-    memset(more + there, 0, (all - there) * sizeof *more);
-    TRY(run_rows(p, more, packed, bias, sums, scratch, e));
-    memcpy(c, sums, (size_t)(s->m * s->n) * sizeof *c);
+    const size_t rows = (size_t)s->m, columns = (size_t)s->n, wide = (size_t)p->columns, depth = (size_t)s->k;
+    const size_t all = (size_t)p->rows * depth;
+    float *more = (float *)(void *)((char *)scratch + round_up(library_scratch_bytes(p), 64)), *added = more + all,
+          *sums = added + wide;
+    memcpy(more, a, rows * depth * sizeof *more);
+    memset(more + rows * depth, 0, (all - rows * depth) * sizeof *more);
+    memset(added, 0, wide * sizeof *added);
+    if (s->bias) memcpy(added, bias, columns * sizeof *added);
+    TRY(run_rows(p, more, packed, added, sums, scratch, e));
+    for (size_t row = 0; row < rows; row++) memcpy(c + row * columns, sums + row * wide, columns * sizeof *c);
     return KILN_OK;
 }
