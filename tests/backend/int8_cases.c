@@ -84,11 +84,11 @@ static void weights_free(weights *w) { mem_free(w->blocks), mem_free(w->numbers)
 enum { PARTS = DEPTH / INT8_PART };
 
 static size_t tiles_of(const int8_kernels *k) { return (ROWS + k->rows - 1) / k->rows; }
-static void *rows_new(const int8_kernels *k)
+static size_t rows_bytes(const int8_kernels *k)
 {
-    size_t bytes = tiles_of(k) * PARTS * k->part_bytes;
-    return memset(mem_aligned(64, bytes), 0, bytes);
+    return tiles_of(k) * PARTS * (k->wide ? sizeof(int8_wide_part) : k->part_bytes);
 }
+static void *rows_new(const int8_kernels *k) { return memset(mem_aligned(64, rows_bytes(k)), 0, rows_bytes(k)); }
 
 static size_t whole_quarters(size_t n) { return (n + INT8_QUARTER - 1) / INT8_QUARTER * INT8_QUARTER; }
 
@@ -101,7 +101,7 @@ static void round_rows(const int8_kernels *k, const int8_form *f, void *to, size
         size_t n = whole_quarters(depth);
         memset(row, 0, sizeof row);
         memcpy(row, x + r * DEPTH, depth * sizeof *row);
-        k->round_row(f, int8_parts_at(k, to, r / together * PARTS), r % together, row, n);
+        k->round_row(f, int8_parts_at(k, f, to, r / together * PARTS), r % together, row, n);
     }
 }
 
@@ -134,7 +134,7 @@ static void rows_at(const weights *w, const uint8_t *interleaved, size_t strip, 
 static void multiply(const int8_kernels *k, const weights *w, void *a, size_t rows, size_t together, size_t depth,
                      float *c)
 {
-    const int takes = k->interleave && w->interleaved && (k->in_place || w->interleaved->scales == 1);
+    const int takes = k->interleave && w->interleaved && (k->interleaves_all || w->interleaved->scales == 1);
     const int8_form *f = takes ? w->interleaved : w->form;
     if (f->interleaved) depth = whole_quarters(depth);
     uint8_t *interleaved = f->interleaved ? interleave(k, w, depth) : NULL;
@@ -147,7 +147,7 @@ static void multiply(const int8_kernels *k, const weights *w, void *a, size_t ro
             rows_at(w, interleaved, s, from, depth, row);
             k->unpack(f, strip + s, row, n);
         }
-        int8_operand operand = {int8_parts_at(k, a, parts), PARTS, rows, together, whole_quarters(n) / INT8_QUARTER};
+        int8_operand operand = {int8_parts_at(k, f, a, parts), PARTS, rows, together, whole_quarters(n) / INT8_QUARTER};
         k->multiply(f, strip, &operand, c, OUTPUTS, from > 0, &(int8_ahead){.bytes = 0});
     }
     if (k->end) k->end();
@@ -201,10 +201,7 @@ static void make_rows(float *x, size_t n)
     x[DEPTH + 3] = INFINITY, x[2 * DEPTH + 40] = NAN, x[3 * DEPTH + 7] = -0.0f;
 }
 
-static int is_wide(const int8_kernels *k, const int8_form *f)
-{
-    return k->part_bytes == sizeof(int8_wide_part) && int8_is_wide(f);
-}
+static int is_wide(const int8_kernels *k, const int8_form *f) { return k->wide && int8_is_wide(f); }
 
 /* One layout or the other: q of a row's part, and what it is multiplied by. */
 static int code_of(const int8_kernels *k, const int8_form *f, const void *part, size_t row, size_t i)
@@ -223,11 +220,11 @@ static int same_number(float a, float b) { return isnan(a) ? isnan(b) : memcmp(&
 static int same_rows(const int8_kernels *k, const int8_form *f, void *expected, void *got)
 {
     const int8_kernels *plain = &int8_kernels_plain;
-    int same = k->part_bytes != plain->part_bytes || memcmp(expected, got, tiles_of(k) * PARTS * k->part_bytes) == 0;
+    int same = k->part_bytes != plain->part_bytes || k->wide || !memcmp(expected, got, rows_bytes(k));
     for (size_t r = 0; r < ROWS; r++)
         for (size_t p = 0; p < PARTS; p++) {
-            const void *a = int8_parts_at(plain, expected, r / plain->rows * PARTS + p),
-                       *b = int8_parts_at(k, got, r / k->rows * PARTS + p);
+            const void *a = int8_parts_at(plain, f, expected, r / plain->rows * PARTS + p),
+                       *b = int8_parts_at(k, f, got, r / k->rows * PARTS + p);
             same &= same_number(scale_of(plain, f, a, r % plain->rows), scale_of(k, f, b, r % k->rows));
             for (size_t i = 0; i < INT8_PART; i++)
                 same &= code_of(plain, f, a, r % plain->rows, i) == code_of(k, f, b, r % k->rows, i);
@@ -294,8 +291,8 @@ void int8_check_bits(const int8_kernels *k)
     for (size_t t = 0; t < TYPES; t++) {
         if (!takes(k, t)) continue;
         weights w = weights_new(t);
-        memset(o.plain, 0, tiles_of(plain) * PARTS * plain->part_bytes);
-        memset(o.fast, 0, tiles_of(k) * PARTS * k->part_bytes);
+        memset(o.plain, 0, rows_bytes(plain));
+        memset(o.fast, 0, rows_bytes(k));
         round_rows(plain, w.form, o.plain, ROWS, plain->rows, DEPTH, x);
         round_rows(k, w.form, o.fast, ROWS, k->rows, DEPTH, x);
         CHECK_MSG(same_rows(k, w.form, o.plain, o.fast), "%s, %s: other codes", k->name, name_of(types[t].type));
@@ -323,7 +320,50 @@ static void make_columns(float *x, size_t ld)
 static int weight_at(const int8_kernels *k, const int8_strip *s, size_t o, size_t i)
 {
     uint8_t u = s[o / INT8_STRIP].codes[0][i / 4][o % INT8_STRIP][i % 4];
-    return k->rows == INT8_TILE_ROWS ? (int8_t)u : u - 128;
+    return k->rows == INT8_TILE_ROWS || k->wide ? (int8_t)u : u - 128;
+}
+
+/* Two strips of rounded columns by rows: the plain kernels' bits. */
+static void check_by_columns(const int8_kernels *k, int8_strip *plain, int8_strip *fast, const float *x, size_t rows,
+                             const char *what)
+{
+    const int8_form *f = &int8_form_rounded;
+    void *a = rows_new(&int8_kernels_plain), *b = rows_new(k);
+    float expected[ROWS * OUTPUTS], got[ROWS * OUTPUTS];
+    int same = 1;
+    round_rows(&int8_kernels_plain, f, a, rows, int8_kernels_plain.rows, SOME, x);
+    round_rows(k, f, b, rows, k->rows, SOME, x);
+    const int8_operand of_plain = {a, PARTS, rows, int8_kernels_plain.rows, SOME / INT8_QUARTER},
+                       of_fast = {b, PARTS, rows, k->rows, SOME / INT8_QUARTER};
+    int8_kernels_plain.multiply(f, plain, &of_plain, expected, OUTPUTS, 0, &(int8_ahead){.bytes = 0});
+    if (k->begin) k->begin(f);
+    k->multiply(f, fast, &of_fast, got, OUTPUTS, 0, &(int8_ahead){.bytes = 0});
+    if (k->end) k->end();
+    for (size_t i = 0; i < rows * OUTPUTS; i++) same &= same_number(expected[i], got[i]);
+    CHECK_MSG(same, "%s, columns by %zu rows, %s: other sums", k->name, rows, what);
+    mem_free(a), mem_free(b);
+}
+
+/* By rows of numbers of any sign, of none below 0, and of both; then by nothing but 127 and -127. */
+static void check_columns_by_rows(const int8_kernels *k, int8_strip *plain, int8_strip *fast)
+{
+    float *x = mem_alloc(ROWS * DEPTH * sizeof *x), largest[SOME * OUTPUTS];
+    for (size_t i = 0; i < ROWS * DEPTH; i++) x[i] = normal();
+    for (size_t rows = 1; rows <= 13; rows++) check_by_columns(k, plain, fast, x, rows, "of any sign");
+    for (size_t i = 0; i < ROWS * DEPTH; i++) x[i] = i / DEPTH == 7 ? x[i] : fabsf(x[i]);
+    for (size_t rows = 1; rows <= 13; rows++) check_by_columns(k, plain, fast, x, rows, "none below 0 but one");
+    for (size_t i = 0; i < ROWS * DEPTH; i++) x[i] = fabsf(x[i]);
+    for (size_t rows = 1; rows <= 13; rows++) check_by_columns(k, plain, fast, x, rows, "none below 0");
+    for (size_t i = 0; i < SOME * OUTPUTS; i++) largest[i] = i % 2 ? -3 : 3;
+    int8_kernels_plain.round_columns(plain, largest, OUTPUTS, SOME), k->round_columns(fast, largest, OUTPUTS, SOME);
+    /* 16 bits hold the first's sums of 32 inputs, and not the second's */
+    for (size_t i = 0; i < ROWS * DEPTH; i++) x[i] = i % 16 == 1 || i % 32 == 2 || i % 32 == 6 ? 1 : 0;
+    check_by_columns(k, plain, fast, x, 13, "the largest codes, 2 of 16 inputs");
+    for (size_t i = 0; i < ROWS * DEPTH; i++) x[i] = i % 16 == 1 || i % 32 == 5 ? 1 : 0;
+    check_by_columns(k, plain, fast, x, 13, "the largest codes, 3 of 16 inputs");
+    for (size_t i = 0; i < ROWS * DEPTH; i++) x[i] = i / DEPTH < 7 ? 1 : -1;
+    check_by_columns(k, plain, fast, x, 13, "largest codes");
+    mem_free(x);
 }
 
 static float scale_of_column(const int8_strip *s, size_t o) { return s[o / INT8_STRIP].scale[0][0][o % INT8_STRIP]; }
@@ -345,6 +385,7 @@ void int8_check_columns(const int8_kernels *k)
             if (!isnan(scale) && o != 20) CHECK(fabsf((float)code * scale - x[i * LD + o]) <= 0.5001f * scale);
         }
     }
+    check_columns_by_rows(k, plain, fast);
     mem_free(plain), mem_free(fast);
 }
 

@@ -62,6 +62,9 @@ static uint32_t number(void)
     return seed >> 8;
 }
 
+/* A table is read by those of a vocabulary, of which few are large: 1 to 2^-100. */
+static uint16_t probability(void) { return (uint16_t)(0x3f80 - number() % 100 * 0x80); }
+
 static op_desc op_of(const product *p)
 {
     static const op_kind kind[] = {OP_LINEAR_T, OP_LINEAR, OP_GROUPED_LINEAR};
@@ -131,7 +134,8 @@ static int measure(const product *p, pool *threads, int turns)
         return fprintf(stderr, "%s: %s\n", p->name, e.message);
     mem_pages_free(blocks);
     if (p->groups > 0) route(p, offset);
-    for (int64_t i = 0; i < p->rows * p->in; i++) x[i] = (uint16_t)(0x3f00 + number() % 256 + (number() & 1) * 0x8000u);
+    for (int64_t i = 0; i < p->rows * p->in; i++)
+        x[i] = p->groups >= 0 ? (uint16_t)(0x3f00 + number() % 256 + (number() & 1) * 0x8000u) : probability();
     kernel_args a = {.in = {x, packed, NULL, offset}, .out = out, .scratch = scratch, .pool = threads};
     double wall[MOST_TURNS], busy[MOST_TURNS];
     kiln_status status = k->run(k, &a, &e);

@@ -48,7 +48,7 @@ INLINE void multiply_strip(const int rows, const int scales, const int minima, c
                            const operand_part *a, size_t quarters, float *c, size_t ldc, int accumulate)
 {
     __m256 part[INT8_ROWS][HALVES];
-    for (size_t p = 0, at = 0; at < quarters; p++, at += INT8_QUARTERS, a++) {
+    for (size_t p = 0, at = 0; at < quarters; p++, at += INT8_QUARTERS, a = parts_on(a, codes, 1)) {
         sum_part(rows, scales, minima, codes, part, w, p, a, least_of(quarters - at, INT8_QUARTERS));
         UNROLL for (int r = 0; r < rows; r++) UNROLL for (int h = 0; h < HALVES; h++)
         {
@@ -67,7 +67,7 @@ INLINE void multiply_as(const int rows, const int scales, const int minima, cons
     for (size_t q = 0; q < quarters; q++) fetch(l, q);
     for (size_t p = 0; p * INT8_QUARTERS < quarters; p++)
         for (size_t i = 0; i < OPERAND_BYTES(codes); i += 64)
-            _mm_prefetch((const char *)(a + p + stride) + i, _MM_HINT_T0);
+            _mm_prefetch((const char *)parts_on(a, codes, p + stride) + i, _MM_HINT_T0);
     for (int n = 0; n < 2; n++)
         multiply_strip(rows, scales, minima, codes, w + n, a, quarters, c + INT8_STRIP * n, ldc, accumulate);
 }

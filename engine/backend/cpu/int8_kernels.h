@@ -58,8 +58,8 @@ extern const int8_form int8_form_rows;                               /* rows of 
 extern const int8_form int8_form_rounded;                            /* what round_columns and round_blocks make */
 
 /* Of kernels without byte products: are rows of the operand int8_wide_part? Codes of up to 6 bits are multiplied as
- * bytes, and some of those products are below 2^15 then. */
-static inline int int8_is_wide(const int8_form *f) { return f->zero == 128; }
+ * bytes, and some of those products are below 2^15 then; and two products of rounded codes are. */
+static inline int int8_is_wide(const int8_form *f) { return f->zero == 128 && f != &int8_form_rounded; }
 
 /* Is a group of 16 of the type's numbers a code of at most 8 bits times one scale? */
 int int8_rounds_blocks(uint32_t type);
@@ -88,10 +88,11 @@ typedef struct {
 typedef struct {
     int8_t codes[INT8_WORDS][INT8_ROWS][4];
     float scale[INT8_ROWS];
+    int32_t together[INT8_ROWS]; /* without byte products: words whose products with rounded codes 16 bits hold */
     union {
         int32_t begin[INT8_PIECES][INT8_ROWS];          /* where sums that have a scale each begin */
         int16_t sum[INT8_PIECES / 2][INT8_ROWS][2];     /* for minima: of two pieces */
-        int16_t half_pieces[INT8_PIECES][INT8_ROWS][2]; /* for integers as scales: of both 16 inputs of a piece */
+        int16_t half_pieces[INT8_PIECES][INT8_ROWS][2]; /* by plain kernels, for integers as scales: of 16 inputs */
     };
 } int8_part;
 
@@ -103,9 +104,15 @@ typedef struct {
     union {
         int32_t begin[INT8_PIECES][INT8_ROWS];
         int16_t sum[INT8_PIECES / 2][INT8_ROWS][2];
-        int16_t half_pieces[INT8_PIECES][INT8_ROWS][2];
     };
 } int8_wide_part;
+
+/* And for codes of 6 bits, u = q + 32: what sums of 16 inputs begin with, -32 times the first two of each four inputs,
+ * and -32 times the others. */
+typedef struct {
+    int8_part part;
+    int16_t begin[INT8_HALF_PIECES][INT8_ROWS][2];
+} int8_six_part;
 
 /* The same of up to INT8_TILE_ROWS rows for kernels whose codes are q: a quarter is a tile of AMX. */
 typedef struct {
@@ -130,9 +137,10 @@ typedef struct {
 typedef struct int8_kernels {
     const char *name, *linear, *transposed; /* of the kernels, and of ops that are made of them */
     size_t rows, part_bytes;                /* side by side, and what a part of those takes */
+    int wide;                               /* no byte products: int8_part_bytes() says what a part takes */
     int spread;                             /* may fewer rows be side by side? */
     int keep_codes;                         /* INT8_KEPT is the quicker use, for many rows, too */
-    int in_place; /* multiply() takes interleaved forms whose codes are not unpacked; else those of one scale a part */
+    int interleaves_all; /* unpack() and multiply() take every interleaved form; else those of one scale a part */
     /* n numbers, whole quarters, to one of the rows of `parts`' first and what follows it. A part that is not finite
      * gets the scale NaN. */
     void (*round_row)(const int8_form *f, void *parts, size_t row, const float *x, size_t n);
@@ -161,9 +169,16 @@ typedef struct int8_kernels {
 extern const int8_kernels int8_kernels_plain, int8_kernels_avx512vnni, int8_kernels_avxvnni, int8_kernels_avx2,
     int8_kernels_amx;
 
-static inline void *int8_parts_at(const int8_kernels *k, void *parts, size_t i)
+static inline size_t int8_part_bytes(const int8_kernels *k, const int8_form *f)
 {
-    return (char *)parts + i * k->part_bytes;
+    if (!k->wide) return k->part_bytes;
+    return int8_is_wide(f)                 ? sizeof(int8_wide_part)
+           : f->scales == INT8_HALF_PIECES ? sizeof(int8_six_part)
+                                           : k->part_bytes;
+}
+static inline void *int8_parts_at(const int8_kernels *k, const int8_form *f, void *parts, size_t i)
+{
+    return (char *)parts + i * int8_part_bytes(k, f);
 }
 
 #endif

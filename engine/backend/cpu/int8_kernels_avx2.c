@@ -2,11 +2,14 @@
  *
  * Its products of bytes (vpmaddubsw) add two in 16 bits and stop at 2^15. Of codes of 4 and 5 bits eight and four words
  * fit in there, so that an addition of 16 bits follows most of them: two instructions for 32 products, where one in f32
- * has 8. Of 6 bits (Q6_K) two words do, and are multiplied by a scale of 16 inputs then. Codes of 8 bits are multiplied
- * as numbers of 16 (vpmaddwd): the first and third of four inputs, the second and fourth, four instructions for 32.
+ * has 8. Of 6 bits (Q6_K), q = u - 32, the four words of a scale do, once 32 times the row's numbers is taken away.
+ * Codes of 8 bits are multiplied as numbers of 16 (vpmaddwd): the first and third of four inputs, the second and
+ * fourth, four instructions for 32. What was rounded to 8 bits is read by probabilities mostly, none of which is below
+ * 0 and of which few are large: so they are the unsigned operand, and 16 bits hold eight words' sums (words_together).
  */
 #define LANES 8
 #define INT8_WIDE
+#define INT8_INTERLEAVES
 #include "backend/cpu/int8_strips.h"
 
 /* Has x computed before what follows: gcc would add in another order, for which there are not enough registers. */
@@ -18,6 +21,14 @@ INLINE __m256i low_bytes(__m256i q)
     static const _Alignas(32)
         int16_t mask[16] = {255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255};
     __asm__("vpand %1, %0, %0" : "+x"(q) : "m"(mask));
+    return q;
+}
+
+/* Of words of 16 bits side by side. */
+INLINE __m256i sum_of_two(__m256i q)
+{
+    static const _Alignas(32) int16_t one[16] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+    __asm__("vpmaddwd %1, %0, %0" : "+x"(q) : "m"(one));
     return q;
 }
 
@@ -45,9 +56,15 @@ INLINE void sum_wide(const int rows, __m256i acc[INT8_ROWS][HALVES], const int8_
         }
 }
 
+/* Two products each, of which the row's codes or the weights' are not below 0. */
+INLINE __m256i products(const int codes, __m256i w, __m256i x)
+{
+    return codes == ROUNDED ? _mm256_maddubs_epi16(x, w) : _mm256_maddubs_epi16(w, x);
+}
+
 /* The words of a piece, `n` of which are added in 16 bits. */
-INLINE void sum_narrow(const int rows, const int n, __m256i acc[INT8_ROWS][HALVES], const int8_strip *w, size_t p,
-                       size_t first, const int8_part *a)
+INLINE void sum_narrow(const int rows, const int codes, const int n, __m256i acc[INT8_ROWS][HALVES],
+                       const int8_strip *w, size_t p, size_t first, const int8_part *a)
 {
     const __m256i ones = _mm256_set1_epi16(1);
     UNROLL for (int k = 0; k < INT8_WORDS / INT8_PIECES; k += n)
@@ -60,7 +77,7 @@ INLINE void sum_narrow(const int rows, const int n, __m256i acc[INT8_ROWS][HALVE
             UNROLL for (int r = 0; r < rows; r++)
             {
                 const __m256i x = four(a->codes[at][r]);
-                const __m256i a0 = _mm256_maddubs_epi16(w0, x), a1 = _mm256_maddubs_epi16(w1, x);
+                const __m256i a0 = products(codes, w0, x), a1 = products(codes, w1, x);
                 sum[r][0] = i ? _mm256_add_epi16(sum[r][0], a0) : a0;
                 sum[r][1] = i ? _mm256_add_epi16(sum[r][1], a1) : a1;
                 now(&sum[r][0]), now(&sum[r][1]);
@@ -69,55 +86,96 @@ INLINE void sum_narrow(const int rows, const int n, __m256i acc[INT8_ROWS][HALVE
         UNROLL for (int r = 0; r < rows; r++) UNROLL for (int h = 0; h < HALVES; h++)
         {
             const __m256i all = _mm256_madd_epi16(sum[r][h], ones);
-            acc[r][h] = k == 0 ? all : _mm256_add_epi32(acc[r][h], all);
+            acc[r][h] = k == 0 && codes != ROUNDED ? all : _mm256_add_epi32(acc[r][h], all);
         }
     }
 }
 
-/* -32 times each row's numbers times their scales. */
-INLINE void begin_six(const int rows, __m256i acc[INT8_ROWS][HALVES], const int8_strip *w, size_t p, const int8_part *a)
+/* Rounded codes by rows of which none has codes below 0: two products of 127 by 128 are below 2^15. */
+INLINE void sum_rounded(const int rows, __m256i acc[INT8_ROWS][HALVES], const int8_strip *w, size_t p, size_t n,
+                        const int8_part *a)
 {
-    UNROLL for (int r = 0; r < rows; r++) acc[r][0] = acc[r][1] = _mm256_setzero_si256();
-    for (size_t i = 0; i < INT8_PIECES; i++) {
-        const __m256i w0 = _mm256_load_si256((const __m256i *)(const void *)w->half_pieces[p][i][0]),
-                      w1 = _mm256_load_si256((const __m256i *)(const void *)w->half_pieces[p][i][LANES]);
+    for (size_t k = 0; k < n; k++) {
+        const __m256i w0 = codes_of(w, p, k, 0), w1 = codes_of(w, p, k, 1);
         UNROLL for (int r = 0; r < rows; r++)
         {
-            const __m256i x = four(a->half_pieces[i][r]);
-            acc[r][0] = _mm256_sub_epi32(acc[r][0], _mm256_madd_epi16(w0, x));
-            acc[r][1] = _mm256_sub_epi32(acc[r][1], _mm256_madd_epi16(w1, x));
+            const __m256i x = four(a->codes[k][r]);
+            acc[r][0] = _mm256_add_epi32(acc[r][0], sum_of_two(products(ROUNDED, w0, x)));
+            acc[r][1] = _mm256_add_epi32(acc[r][1], sum_of_two(products(ROUNDED, w1, x)));
             now(&acc[r][0]), now(&acc[r][1]);
         }
     }
-    UNROLL for (int r = 0; r < rows; r++) UNROLL for (int h = 0; h < HALVES; h++) acc[r][h] =
-        _mm256_slli_epi32(acc[r][h], 5);
 }
 
-/* Two words of each row from r on by one group, whose scales are in memory: they have no registers to themselves. */
-INLINE void add_six(const int rows, __m256i acc[INT8_ROWS][HALVES], const int8_strip *w, size_t p, size_t k,
-                    const __m256i scale[HALVES], const int8_part *a, const int r)
+/* By rows of any codes: those of weights without their sign, by the row's with it. */
+INLINE void sum_signed(const int rows, __m256i acc[INT8_ROWS][HALVES], const int8_strip *w, size_t p, size_t n,
+                       const int8_part *a)
 {
-    const __m256i w0 = codes_of(w, p, k, 0), w1 = codes_of(w, p, k + 1, 0), w2 = codes_of(w, p, k, 1),
-                  w3 = codes_of(w, p, k + 1, 1);
-    const int n = rows - r < 3 ? rows - r : 3;
-    UNROLL for (int i = r; i < r + n; i++)
+    for (size_t k = 0; k < n; k++) UNROLL for (int h = 0; h < HALVES; h++)
+        {
+            __m256i q = codes_of(w, p, k, h), size = _mm256_abs_epi8(q);
+            now(&q), now(&size);
+            UNROLL for (int r = 0; r < rows; r++)
+            {
+                const __m256i x = _mm256_sign_epi8(four(a->codes[k][r]), q);
+                acc[r][h] = _mm256_add_epi32(acc[r][h], sum_of_two(_mm256_maddubs_epi16(size, x)));
+                now(&acc[r][h]);
+            }
+        }
+}
+
+INLINE void sum_eight_bits(const int rows, __m256i acc[INT8_ROWS][HALVES], const int8_strip *w, size_t p, size_t n,
+                           const int8_part *a)
+{
+    const size_t piece = INT8_WORDS / INT8_PIECES;
+    int32_t together = (int32_t)piece;
+    UNROLL for (int r = 0; r < rows; r++)
     {
-        const __m256i x0 = four(a->codes[k][i]), x1 = four(a->codes[k + 1][i]);
-        __m256i y0 = _mm256_add_epi16(_mm256_maddubs_epi16(w0, x0), _mm256_maddubs_epi16(w1, x1));
-        __m256i y1 = _mm256_add_epi16(_mm256_maddubs_epi16(w2, x0), _mm256_maddubs_epi16(w3, x1));
-        __asm__("vpmaddwd %1, %0, %0" : "+x"(y0) : "m"(scale[0]));
-        __asm__("vpmaddwd %1, %0, %0" : "+x"(y1) : "m"(scale[1]));
-        acc[i][0] = _mm256_add_epi32(acc[i][0], y0), acc[i][1] = _mm256_add_epi32(acc[i][1], y1);
-        now(&acc[i][0]), now(&acc[i][1]);
+        acc[r][0] = acc[r][1] = _mm256_setzero_si256();
+        together = a->together[r] < together ? a->together[r] : together;
+    }
+    if (!together)
+        sum_signed(rows, acc, w, p, n, a);
+    else if (together == 1)
+        sum_rounded(rows, acc, w, p, n, a);
+    else
+        for (size_t k = 0; k < n; k += piece) sum_narrow(rows, ROUNDED, (int)piece, acc, w, p, k, a);
+}
+
+/* Sixteen inputs of up to three rows from r on, by one group, whose scales are in memory: they have no registers to
+ * themselves. u x may not fit 16 bits, but q x does, which is what is left of it once -32 x was added. */
+INLINE void add_six(const int rows, __m256i acc[INT8_ROWS][HALVES], const int8_strip *w, size_t p, size_t g,
+                    const __m256i scale[HALVES], const int8_six_part *a, const int r)
+{
+    const int n = rows - r < 3 ? rows - r : 3;
+    __m256i sum[3][HALVES];
+    UNROLL for (int i = 0; i < n; i++) sum[i][0] = sum[i][1] = four(a->begin[g][r + i]);
+    UNROLL for (size_t word = 0; word < 4; word++)
+    {
+        const size_t k = 4 * g + word;
+        const __m256i w0 = codes_of(w, p, k, 0), w1 = codes_of(w, p, k, 1);
+        UNROLL for (int i = 0; i < n; i++)
+        {
+            const __m256i x = four(a->part.codes[k][r + i]);
+            sum[i][0] = _mm256_add_epi16(sum[i][0], _mm256_maddubs_epi16(w0, x));
+            sum[i][1] = _mm256_add_epi16(sum[i][1], _mm256_maddubs_epi16(w1, x));
+            now(&sum[i][0]), now(&sum[i][1]);
+        }
+    }
+    UNROLL for (int i = 0; i < n; i++) UNROLL for (int h = 0; h < HALVES; h++)
+    {
+        __asm__("vpmaddwd %1, %0, %0" : "+x"(sum[i][h]) : "m"(scale[h]));
+        acc[r + i][h] = _mm256_add_epi32(acc[r + i][h], sum[i][h]);
+        now(&acc[r + i][h]);
     }
 }
 
-/* A part whose codes have 6 bits: two words are added in 16 bits, and multiplied by their scale. Three rows at a time,
- * so that a row's numbers are read once for both halves. */
-INLINE void sum_six(const int rows, __m256i acc[INT8_ROWS][HALVES], const int8_strip *w, size_t p, const int8_part *a)
+/* A part whose codes have 6 bits: sums of 16 inputs, in 16 bits, are multiplied by their scale. Three rows at a time,
+ * for which there are registers. */
+INLINE void sum_six(const int rows, __m256i acc[INT8_ROWS][HALVES], const int8_strip *w, size_t p,
+                    const int8_six_part *a)
 {
     _Alignas(32) __m256i scale[INT8_HALF_PIECES][HALVES];
-    begin_six(rows, acc, w, p, a);
     for (size_t i = 0; i < INT8_PIECES; i++) UNROLL for (int h = 0; h < HALVES; h++)
         {
             const __m256i two = _mm256_load_si256((const __m256i *)(const void *)w->half_pieces[p][i][LANES * h]);
@@ -126,11 +184,9 @@ INLINE void sum_six(const int rows, __m256i acc[INT8_ROWS][HALVES], const int8_s
             scale[2 * i + 1][h] =
                 _mm256_or_si256(_mm256_srli_epi32(two, 16), _mm256_andnot_si256(_mm256_set1_epi32(0xffff), two));
         }
+    UNROLL for (int r = 0; r < rows; r++) acc[r][0] = acc[r][1] = _mm256_setzero_si256();
     UNROLL for (int r = 0; r < rows; r += 3) for (size_t g = 0; g < INT8_HALF_PIECES; g++)
-    {
-        add_six(rows, acc, w, p, 4 * g, scale[g], a, r);
-        add_six(rows, acc, w, p, 4 * g + 2, scale[g], a, r);
-    }
+        add_six(rows, acc, w, p, g, scale[g], a, r);
 }
 
 INLINE void sum_bytes(const int rows, const int codes, const int minima, __m256i acc[INT8_ROWS][HALVES],
@@ -141,11 +197,15 @@ INLINE void sum_bytes(const int rows, const int codes, const int minima, __m256i
         sum_wide(rows, acc, w, p, first, n, &a->wide);
         return;
     }
-    if (codes == SIX_BITS) {
-        sum_six(rows, acc, w, p, &a->narrow);
+    if (codes == ROUNDED) {
+        sum_eight_bits(rows, acc, w, p, n, &a->narrow);
         return;
     }
-    sum_narrow(rows, codes == FOUR_BITS ? 8 : 4, acc, w, p, first, &a->narrow);
+    if (codes == SIX_BITS) {
+        sum_six(rows, acc, w, p, &a->six);
+        return;
+    }
+    sum_narrow(rows, codes, codes == FOUR_BITS ? 8 : 4, acc, w, p, first, &a->narrow);
     UNROLL for (int r = 0; r < rows && !minima; r++) UNROLL for (int h = 0; h < HALVES; h++) acc[r][h] =
         _mm256_add_epi32(acc[r][h], _mm256_set1_epi32(a->narrow.begin[g][r]));
 }
@@ -158,9 +218,12 @@ const int8_kernels int8_kernels_avx2 = {.name = "avx2",
                                         .linear = "int8:avx2",
                                         .transposed = "int8_transposed:avx2",
                                         .rows = INT8_ROWS,
-                                        .part_bytes = sizeof(operand_part),
+                                        .part_bytes = sizeof(int8_part),
+                                        .wide = 1,
                                         .spread = 1,
                                         .keep_codes = 1,
+                                        .interleaves_all = 1,
+                                        .interleave = interleave,
                                         .round_row = round_row,
                                         .unpack = unpack,
                                         .round_columns = round_columns,

@@ -8,6 +8,7 @@ KIND(multiply_pieces, INT8_PIECES, 0, UNPACKED)
 KIND(multiply_four_bits, INT8_PIECES, 0, FOUR_BITS)
 KIND(multiply_five_bits, INT8_PIECES, 0, FIVE_BITS)
 KIND(multiply_six_bits, 1, 0, SIX_BITS)
+KIND(multiply_rounded, 1, 0, ROUNDED)
 KIND(multiply_minima, INT8_PIECES, 1, FOUR_BITS)
 KIND(multiply_five_bits_and_minima, INT8_PIECES, 1, FIVE_BITS)
 #else
@@ -27,6 +28,7 @@ static void multiply(const int8_form *f, const int8_strip *w, const int8_operand
         : f->scales                ? multiply_parts
                                    : multiply_codes;
 #ifdef INT8_WIDE
+    if (f == &int8_form_rounded) by = multiply_rounded;
     if (f->zero == 8) by = multiply_four_bits;
     if (f->zero == 16) by = multiply_five_bits;
     if (f->scales == INT8_HALF_PIECES) by = multiply_six_bits;

@@ -32,7 +32,8 @@ INLINE vf quotient_in(some of, vf a, vf b) { return _mm512_maskz_div_ps(of, a, b
 INLINE vf either(some of, vf x, vf otherwise) { return _mm512_mask_mov_ps(otherwise, of, x); }
 
 INLINE void put_words(void *to, vi q) { _mm512_store_si512(to, q); }
-INLINE vi words_at(const uint32_t *w) { return _mm512_loadu_si512(w); }
+INLINE void put_words_anywhere(void *to, vi q) { _mm512_storeu_si512(to, q); }
+INLINE vi words_at(const void *w) { return _mm512_loadu_si512(w); }
 INLINE vi in_each_quarter(__m128i table) { return _mm512_broadcast_i32x4(table); }
 INLINE vf widened(const void *halves) { return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)halves)); }
 INLINE vf halves_of(vi w) { return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(w)); }
@@ -44,11 +45,12 @@ INLINE vi low_words_twice(vi x)
 {
     return _mm512_shuffle_epi8(x, _mm512_set4_epi32(0x0d0c0d0c, 0x09080908, 0x05040504, 0x01000100));
 }
+/* a | b & c */
+INLINE vi or_and(vi a, vi b, vi c) { return _mm512_ternarylogic_epi32(a, b, c, 0xf8); }
 /* The high bytes of words of 16 bits. */
 INLINE vi high_bytes(vi even, vi odd)
 {
-    /* a | b & c */
-    return _mm512_ternarylogic_epi32(_mm512_srli_epi16(even, 8), odd, _mm512_set1_epi16((short)0xff00), 0xf8);
+    return or_and(_mm512_srli_epi16(even, 8), odd, _mm512_set1_epi16((short)0xff00));
 }
 /* Four bits, each in the fifth bit of a byte. */
 INLINE vi fifths(vi word, int at)
@@ -85,7 +87,8 @@ INLINE vf quotient_in(some of, vf a, vf b) { return _mm256_and_ps(of, _mm256_div
 INLINE vf either(some of, vf x, vf otherwise) { return _mm256_blendv_ps(otherwise, x, of); }
 
 INLINE void put_words(void *to, vi q) { _mm256_store_si256((__m256i *)to, q); }
-INLINE vi words_at(const uint32_t *w) { return _mm256_loadu_si256((const __m256i *)(const void *)w); }
+INLINE void put_words_anywhere(void *to, vi q) { _mm256_storeu_si256((__m256i *)to, q); }
+INLINE vi words_at(const void *w) { return _mm256_loadu_si256((const __m256i *)w); }
 INLINE vi in_each_quarter(__m128i table) { return _mm256_broadcastsi128_si256(table); }
 INLINE vf widened(const void *halves) { return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)halves)); }
 INLINE vf halves_of(vi w)
@@ -103,9 +106,10 @@ INLINE vi low_words_twice(vi x)
     return _mm256_shuffle_epi8(x, _mm256_setr_epi32(0x01000100, 0x05040504, 0x09080908, 0x0d0c0d0c, 0x01000100,
                                                     0x05040504, 0x09080908, 0x0d0c0d0c));
 }
+INLINE vi or_and(vi a, vi b, vi c) { return _mm256_or_si256(a, _mm256_and_si256(b, c)); }
 INLINE vi high_bytes(vi even, vi odd)
 {
-    return _mm256_or_si256(_mm256_srli_epi16(even, 8), _mm256_and_si256(odd, _mm256_set1_epi16((short)0xff00)));
+    return or_and(_mm256_srli_epi16(even, 8), odd, _mm256_set1_epi16((short)0xff00));
 }
 /* Bits 0, 7, 14 and 21 of the factor move each of four bits to where it belongs, and others to where none is. */
 INLINE vi fifths(vi word, int at)

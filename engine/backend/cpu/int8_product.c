@@ -119,7 +119,7 @@ void int8_round_rows(const cpu_kernel *c, const kernel_args *a, const int8_kerne
             c->k->load(piece, place_of(x, a->in[0], row + r, k), type_of(x), there);
             if (by) c->k->mul(piece, by + k, there);
             memset(piece + there, 0, (n - there) * sizeof *piece);
-            to->round_row(f, int8_parts_at(to, parts, (size_t)k / INT8_PART), (size_t)r, piece, n);
+            to->round_row(f, int8_parts_at(to, f, parts, (size_t)k / INT8_PART), (size_t)r, piece, n);
         }
 }
 
@@ -127,7 +127,7 @@ void int8_round_rows(const cpu_kernel *c, const kernel_args *a, const int8_kerne
 static void *parts_of(const call *j, int64_t tile, int64_t k)
 {
     const int8_plan *p = j->c->plan;
-    return int8_parts_at(p->kernels, j->a->scratch, (size_t)(tile * p->parts + k / INT8_PART));
+    return int8_parts_at(p->kernels, p->form, j->a->scratch, (size_t)(tile * p->parts + k / INT8_PART));
 }
 static int32_t *first_tiles(const call *j)
 {
@@ -266,7 +266,7 @@ static void multiply_pair(const call *j, const task *t, int64_t column, int64_t 
 {
     const int8_plan *p = j->c->plan;
     size_t inputs = (size_t)min64(p->deep, p->K - k);
-    a.parts = (const char *)a.parts + (size_t)k / INT8_PART * p->kernels->part_bytes;
+    a.parts = (const char *)a.parts + (size_t)k / INT8_PART * int8_part_bytes(p->kernels, p->form);
     a.quarters = (inputs + INT8_QUARTER - 1) / INT8_QUARTER;
     look_ahead(j, t, column, k, next);
     p->kernels->unpack(p->form, strips, now->row, inputs);
@@ -405,7 +405,7 @@ static const int8_form *interleaved_form(const int8_plan *p, const op_desc *op)
                     (op->kind == OP_GROUPED_LINEAR || !cpu_has_int8_tiles()) && p->J % INT8_STRIP == 0 &&
                     p->K % INT8_QUARTER == 0;
     const int8_form *f = may ? int8_form_interleaved(w->dtype, use_of(op)) : NULL;
-    return f && (f->scales == 1 || p->kernels->in_place) ? f : NULL;
+    return f && (f->scales == 1 || p->kernels->interleaves_all) ? f : NULL;
 }
 
 static void keep_interleaved(cpu_kernel *c, const int8_form *f)
@@ -429,6 +429,7 @@ static void cut(int8_plan *p, const op_desc *op)
      */
     p->deep = !grouped || p->K > INT8_DEEP ? DEEP : INT8_DEEP;
     if (grouped && p->b.block == 256) p->deep = p->form->interleaved ? DEEP : INT8_PART;
+    if (p->kernels->wide && int8_is_wide(p->form)) p->deep = DEEP; /* as rows take twice as much */
     p->depth_first = grouped;
     int64_t bands = (p->I + BAND - 1) / BAND;
     if (grouped)
@@ -445,7 +446,7 @@ static void measure(cpu_kernel *c)
     int64_t gates = c->op.epilogue.geglu ? 2 : 1;
     int64_t tiles = min64(p->I, p->I / (int64_t)p->kernels->rows + p->groups);
     p->parts = (p->K + INT8_PART - 1) / INT8_PART;
-    p->parts_bytes = round_up((size_t)(tiles * p->parts) * p->kernels->part_bytes, 64);
+    p->parts_bytes = round_up((size_t)(tiles * p->parts) * int8_part_bytes(p->kernels, p->form), 64);
     p->c_bytes = (size_t)p->band * round_up((size_t)(p->width * gates), PAIR) * sizeof(float);
     p->slot_bytes = p->c_bytes + 2 * sizeof(int8_strip);
     c->base.scratch_bytes =

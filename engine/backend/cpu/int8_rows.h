@@ -23,7 +23,7 @@
                 ROWS_OF(2, scales, minima, codes)                                                                      \
                 ROWS_OF(1, scales, minima, codes)                                                                      \
             }                                                                                                          \
-            at += a->stride, c += n * ldc;                                                                             \
+            at = parts_on(at, codes, a->stride), c += n * ldc;                                                         \
         }                                                                                                              \
     }
 #include "backend/cpu/int8_kinds.h"

@@ -88,7 +88,7 @@ INLINE float round_part(int8_t codes[INT8_PART], int32_t sum[INT8_PIECES], const
 
 /* Where a product finds codes: in a strip, where they were interleaved, or there as nibbles of two pieces. Where there
  * are no byte products: in a strip, and of how few bits they are. */
-enum { UNPACKED, BYTES, NIBBLES, FOUR_BITS, FIVE_BITS, SIX_BITS };
+enum { UNPACKED, BYTES, NIBBLES, FOUR_BITS, FIVE_BITS, SIX_BITS, ROUNDED };
 
 INLINE size_t least_of(size_t a, size_t b) { return a < b ? a : b; }
 
@@ -125,18 +125,6 @@ INLINE void put_sums(const int8_form *f, int32_t begin[INT8_PIECES][INT8_ROWS],
     }
 }
 
-/* Of a whole part. */
-INLINE void put_half_pieces(int16_t to[INT8_PIECES][INT8_ROWS][2], size_t row, const int8_t codes[INT8_PART])
-{
-    for (size_t i = 0; i < INT8_PIECES; i++) UNROLL for (size_t h = 0; h < 2; h++)
-        {
-            __m128i q = _mm_maddubs_epi16(_mm_set1_epi8(1), sixteen((const uint8_t *)codes + 32 * i + 16 * h));
-            q = _mm_madd_epi16(q, _mm_set1_epi16(1));
-            q = _mm_add_epi32(q, _mm_shuffle_epi32(q, 0x4e));
-            to[i][row][h] = (int16_t)_mm_cvtsi128_si32(_mm_add_epi32(q, _mm_shuffle_epi32(q, 0xb1)));
-        }
-}
-
 #ifndef INT8_WIDE
 typedef int8_part operand_part;
 #define CODES_OF(f) UNPACKED
@@ -149,19 +137,56 @@ INLINE void put_codes(operand_part *to, int kind, size_t row, const int8_t codes
 }
 #else
 typedef union {
-    int8_part narrow;
+    int8_part narrow; /* and the beginning of six */
     int8_wide_part wide;
+    int8_six_part six;
 } operand_part;
-#define CODES_OF(f) (int8_is_wide(f) ? UNPACKED : FOUR_BITS)
+INLINE int codes_of_form(const int8_form *f)
+{
+    if (f == &int8_form_rounded) return ROUNDED;
+    return int8_is_wide(f) ? UNPACKED : f->scales == INT8_HALF_PIECES ? SIX_BITS : FOUR_BITS;
+}
+#define CODES_OF(f) codes_of_form(f)
 #define OPERAND(a, codes, field) (*((codes) == UNPACKED ? &(a)->wide.field : &(a)->narrow.field))
-#define OPERAND_BYTES(codes) ((codes) == UNPACKED ? sizeof(int8_wide_part) : sizeof(int8_part))
+#define OPERAND_BYTES(codes)                                                                                           \
+    ((codes) == UNPACKED ? sizeof(int8_wide_part) : (codes) == SIX_BITS ? sizeof(int8_six_part) : sizeof(int8_part))
+/* Of a whole part. */
+INLINE void put_begin_six(operand_part *to, size_t row, const int8_t codes[INT8_PART])
+{
+    for (size_t g = 0; g < INT8_HALF_PIECES; g++) {
+        __m128i q = _mm_maddubs_epi16(_mm_set1_epi8(1), sixteen((const uint8_t *)codes + 16 * g));
+        q = _mm_add_epi16(q, _mm_shuffle_epi32(q, 0x4e));
+        q = _mm_add_epi16(q, _mm_shuffle_epi32(q, 0xb1));
+        const int32_t two = _mm_cvtsi128_si32(_mm_sub_epi16(_mm_setzero_si128(), _mm_slli_epi16(q, 5)));
+        memcpy(to->six.begin[g][row], &two, sizeof two);
+    }
+}
+/* Of how many words of a row the products with codes of 8 bits, each two of which are added, can be added further in
+ * 16 bits: a piece's, where codes that meet there sum up to 256 at most; none, where codes are below 0. Of
+ * probabilities, of which few are large, that is so. */
+INLINE int32_t words_together(const int8_t codes[INT8_PART], size_t n)
+{
+    __m256i all = _mm256_setzero_si256(), most = all;
+    for (size_t i = 0; i < n; i += 32) {
+        const __m256i q = words_at(codes + i), two = _mm256_maddubs_epi16(q, _mm256_set1_epi8(1));
+        __m256i sum = _mm256_add_epi16(two, _mm256_permute4x64_epi64(two, 0x4e));
+        sum = _mm256_add_epi16(sum, _mm256_shuffle_epi32(sum, 0x4e));
+        sum = _mm256_add_epi16(sum, _mm256_shuffle_epi32(sum, 0xb1));
+        all = _mm256_or_si256(all, q), most = _mm256_max_epi16(most, sum);
+    }
+    if (_mm256_movemask_epi8(all)) return 0;
+    return _mm256_movemask_epi8(_mm256_cmpgt_epi16(most, _mm256_set1_epi16(256))) ? 1 : INT8_WORDS / INT8_PIECES;
+}
 INLINE void put_codes(operand_part *to, int kind, size_t row, const int8_t codes[INT8_PART], size_t n)
 {
     int32_t two[2][INT8_WORDS];
-    for (size_t i = 0; i < n / 4 && kind != UNPACKED; i++) memcpy(to->narrow.codes[i][row], codes + 4 * i, 4);
-    if (kind != UNPACKED) return;
+    if (kind != UNPACKED) {
+        for (size_t i = 0; i < n / 4; i++) memcpy(to->narrow.codes[i][row], codes + 4 * i, 4);
+        if (kind == ROUNDED) to->narrow.together[row] = words_together(codes, n);
+        return;
+    }
     for (size_t i = 0; i < n / 4; i += LANES) {
-        const __m256i four = words_at((const uint32_t *)(const void *)(codes + 4 * i));
+        const __m256i four = words_at(codes + 4 * i);
         const __m256i even = _mm256_srai_epi16(_mm256_slli_epi16(four, 8), 8), odd = _mm256_srai_epi16(four, 8);
         _mm256_storeu_si256((__m256i *)(void *)(two[0] + i), even);
         _mm256_storeu_si256((__m256i *)(void *)(two[1] + i), odd);
@@ -171,20 +196,27 @@ INLINE void put_codes(operand_part *to, int kind, size_t row, const int8_t codes
 }
 #endif
 
+/* n parts on. */
+INLINE const operand_part *parts_on(const operand_part *a, const int codes, size_t n)
+{
+    (void)codes;
+    return (const operand_part *)(const void *)((const char *)a + n * OPERAND_BYTES(codes));
+}
+
 static void round_row(const int8_form *f, void *parts, size_t row, const float *x, size_t n)
 {
-    operand_part *to = parts;
-    for (size_t k = 0; k < n; k += INT8_PART, to++) {
+    const int kind = CODES_OF(f);
+    for (size_t k = 0; k < n; k += INT8_PART) {
+        operand_part *to = (operand_part *)(void *)((char *)parts + k / INT8_PART * OPERAND_BYTES(kind));
         int8_t codes[INT8_PART];
         int32_t sum[INT8_PIECES] = {0};
         const size_t here = least_of(n - k, INT8_PART);
-        const int kind = CODES_OF(f);
         OPERAND(to, kind, scale)[row] = round_part(codes, sum, x + k, here);
         put_codes(to, kind, row, codes, here);
-        if (f->scales == INT8_HALF_PIECES)
-            put_half_pieces(OPERAND(to, kind, half_pieces), row, codes);
-        else
-            put_sums(f, OPERAND(to, kind, begin), OPERAND(to, kind, sum), row, sum);
+#ifdef INT8_WIDE
+        if (kind == SIX_BITS) put_begin_six(to, row, codes);
+#endif
+        if (kind != SIX_BITS) put_sums(f, OPERAND(to, kind, begin), OPERAND(to, kind, sum), row, sum);
     }
 }
 #endif
@@ -211,6 +243,14 @@ INLINE void put_from(const int zero, outputs to, size_t part, int word, vi q)
         to.strip->codes[0][0][0] + (part * INT8_WORDS + (size_t)word) * sizeof to.strip->codes[0][0] + 4 * to.first, q);
 }
 INLINE void put(outputs to, size_t part, int word, vi q) { put_from(128, to, part, word, q); }
+/* q of int8_form_rounded: without byte products it stays as it is. */
+INLINE void put_signed(outputs to, int word, vi q)
+{
+#if !defined INT8_SIGNED && !defined INT8_WIDE
+    q = W(xor)(q, V(set1_epi8)(-128));
+#endif
+    put_words(to.strip->codes[0][word][to.first], q);
+}
 INLINE float *scale_at(outputs to, size_t part, size_t piece) { return to.strip->scale[part][piece] + to.first; }
 
 /* d q + m as integers, for 16 outputs: int8_kernels.h */
@@ -593,25 +633,28 @@ static void unpack_lanes(const int8_form *f, outputs to, const uint8_t *const ro
  * 2 p + 1 at 8 p + i. Blocks of 32: half numbers d of 16 rows for each block; Q5_0's blocks then, each with a register
  * whose bit w of a byte is the fifth bit of that byte of word w, and four of nibbles; Q8_0's words, u. */
 
-INLINE void put_turned(uint8_t *to, const uint8_t *const row[LANES], size_t at, char flip)
+INLINE void put_turned(uint8_t *to, const uint8_t *const row[INT8_STRIP], size_t at, char flip)
 {
-    vi t[4];
-    turn(t, row, at);
-    UNROLL for (int i = 0; i < 4; i++) _mm512_storeu_si512(to + 64 * i, W(xor)(t[i], V(set1_epi8)(flip)));
+    UNROLL for (size_t o = 0; o < INT8_STRIP; o += LANES)
+    {
+        vi t[4];
+        turn(t, row + o, at);
+        UNROLL for (size_t i = 0; i < 4; i++) put_words_anywhere(to + 64 * i + 4 * o, W(xor)(t[i], V(set1_epi8)(flip)));
+    }
 }
 
-static void interleave_q4_k(uint8_t *to, const uint8_t *const row[LANES], size_t n)
+static void interleave_q4_k(uint8_t *to, const uint8_t *const row[INT8_STRIP], size_t n)
 {
     for (size_t p = 0, at = 0; p < n / INT8_PART; p++, at += 144)
         for (size_t i = 0; i < 9; i++, to += 256) put_turned(to, row, at + 16 * i, 0);
 }
 
-INLINE void put_halves(uint8_t *to, const uint8_t *const row[LANES], size_t at)
+INLINE void put_halves(uint8_t *to, const uint8_t *const row[INT8_STRIP], size_t at)
 {
-    for (size_t i = 0; i < LANES; i++) memcpy(to + 2 * i, row[i] + at, 2);
+    for (size_t i = 0; i < INT8_STRIP; i++) memcpy(to + 2 * i, row[i] + at, 2);
 }
 
-static void interleave_q8_0(uint8_t *to, const uint8_t *const row[LANES], size_t n)
+static void interleave_q8_0(uint8_t *to, const uint8_t *const row[INT8_STRIP], size_t n)
 {
     for (size_t b = 0, here; b < n / 32; b += here) {
         here = least_of(n / 32 - b, INT8_PIECES);
@@ -620,20 +663,29 @@ static void interleave_q8_0(uint8_t *to, const uint8_t *const row[LANES], size_t
     }
 }
 
-static void interleave_q5_0(uint8_t *to, const uint8_t *const row[LANES], size_t n)
+/* Bit w of a byte: the fifth bit of that byte of word w. */
+INLINE void put_fifths(uint8_t *to, const uint8_t *const row[INT8_STRIP], size_t at)
+{
+    UNROLL for (size_t o = 0; o < INT8_STRIP; o += LANES)
+    {
+        const vi fifth = words(row + o, at);
+        vi all = W(setzero)();
+        UNROLL for (int w = 0; w < 8; w++)
+        {
+            const vi five = V(srli_epi32)(fifths(fifth, 4 * w), 4);
+            all = W(or)(all, V(slli_epi32)(five, (unsigned)w));
+        }
+        put_words_anywhere(to + 4 * o, all);
+    }
+}
+
+static void interleave_q5_0(uint8_t *to, const uint8_t *const row[INT8_STRIP], size_t n)
 {
     for (size_t b = 0, here; b < n / 32; b += here) {
         here = least_of(n / 32 - b, INT8_PIECES);
         for (size_t i = 0; i < here; i++, to += 32) put_halves(to, row, (b + i) * 22);
         for (size_t i = 0; i < here; i++, to += 320) {
-            const vi fifth = words(row, (b + i) * 22 + 2);
-            vi all = W(setzero)();
-            UNROLL for (int w = 0; w < 8; w++)
-            {
-                const vi five = V(srli_epi32)(fifths(fifth, 4 * w), 4);
-                all = W(or)(all, V(slli_epi32)(five, (unsigned)w));
-            }
-            _mm512_storeu_si512(to, all);
+            put_fifths(to, row, (b + i) * 22 + 2);
             put_turned(to + 64, row, (b + i) * 22 + 6, 0);
         }
     }
@@ -647,61 +699,93 @@ static void interleave(const int8_form *f, uint8_t *to, const uint8_t *const row
         (f->type == KILN_Q8_0 ? interleave_q8_0 : interleave_q5_0)(to, row, n);
 }
 
-/* High nibbles are read as 16 q, and have a sixteenth of the scale: the same numbers. */
-static const uint8_t *read_q4_k(int8_strip *to, size_t part, const uint8_t *from)
+INLINE k_scales interleaved_k_scales(const uint8_t *from, size_t first)
 {
     vi h[4];
-    UNROLL for (int i = 0; i < 4; i++) h[i] = _mm512_loadu_si512(from + 64 * i);
-    const k_scales k = k_scales_of(h);
-    keep_scales_k((outputs){to, 0}, part, &k);
+    UNROLL for (size_t i = 0; i < 4; i++) h[i] = words_at(from + 64 * i + 4 * first);
+    return k_scales_of(h);
+}
+
+#ifdef INT8_IN_PLACE
+/* High nibbles are read as 16 q, and have a sixteenth of the scale: the same numbers. */
+INLINE void read_nibbles(outputs to, size_t part, const uint8_t *from)
+{
+    to.strip->in_place[part] = from;
     UNROLL for (size_t i = 1; i < INT8_PIECES; i += 2)
     {
-        float *scale = to->scale[part][i];
-        _mm512_store_ps(scale, _mm512_mul_ps(_mm512_load_ps(scale), _mm512_set1_ps(1 / 16.0f)));
+        float *scale = scale_at(to, part, i);
+        V(store_ps)(scale, V(mul_ps)(V(load_ps)(scale), V(set1_ps)(1 / 16.0f)));
     }
-    to->in_place[part] = from + 256;
+}
+#else
+INLINE void read_nibbles(outputs to, size_t part, const uint8_t *from)
+{
+    for (int pair = 0; pair < INT8_PIECES / 2; pair++, from += 512) UNROLL for (int i = 0; i < 8; i++)
+        {
+            const vi q = words_at(from + 64 * i + 4 * to.first);
+            put_from(0, to, part, 16 * pair + i, bits(q, 0, 15));
+            put_from(0, to, part, 16 * pair + 8 + i, bits(q, 4, 15));
+        }
+}
+#endif
+
+static const uint8_t *read_q4_k(int8_strip *to, size_t part, const uint8_t *from)
+{
+    UNROLL for (size_t o = 0; o < INT8_STRIP; o += LANES)
+    {
+        const k_scales k = interleaved_k_scales(from, o);
+        keep_scales_k((outputs){to, o}, part, &k);
+        read_nibbles((outputs){to, o}, part, from + 256);
+    }
     return from + INT8_STRIP * 144;
 }
 
 /* The same with one scale for the part. */
 static const uint8_t *read_rounded_q4_k(int8_strip *to, size_t part, const uint8_t *from)
 {
-    const outputs o = {to, 0};
-    affine a[INT8_PIECES];
-    vi h[4];
-    UNROLL for (int i = 0; i < 4; i++) h[i] = _mm512_loadu_si512(from + 64 * i);
-    const k_scales k = k_scales_of(h);
-    scales_k(KILN_Q4_K, o, part, a, &k);
-    from += 256;
-    for (int pair = 0; pair < INT8_PIECES / 2; pair++, from += 512) UNROLL for (int i = 0; i < 8; i++)
-        {
-            const vi q = _mm512_loadu_si512(from + 64 * i);
-            put(o, part, 16 * pair + i, rounded(a[2 * pair], bits(q, 0, 15)));
-            put(o, part, 16 * pair + 8 + i, rounded(a[2 * pair + 1], bits(q, 4, 15)));
-        }
-    return from;
+    UNROLL for (size_t first = 0; first < INT8_STRIP; first += LANES)
+    {
+        const outputs o = {to, first};
+        affine a[INT8_PIECES];
+        const k_scales k = interleaved_k_scales(from, first);
+        scales_k(KILN_Q4_K, o, part, a, &k);
+        const uint8_t *at = from + 256 + 4 * first;
+        for (int pair = 0; pair < INT8_PIECES / 2; pair++, at += 512) UNROLL for (int i = 0; i < 8; i++)
+            {
+                const vi q = words_at(at + 64 * i);
+                put(o, part, 16 * pair + i, rounded(a[2 * pair], bits(q, 0, 15)));
+                put(o, part, 16 * pair + 8 + i, rounded(a[2 * pair + 1], bits(q, 4, 15)));
+            }
+    }
+    return from + INT8_STRIP * 144;
 }
 
-INLINE void read_q5_0(int8_strip *to, size_t part, int block, const uint8_t *from)
+INLINE void read_q5_0(outputs to, size_t part, int block, const uint8_t *from)
 {
-    const vi all = _mm512_loadu_si512(from), bit = V(set1_epi8)(16);
-    const outputs o = {to, 0};
+    const vi all = words_at(from + 4 * to.first), bit = V(set1_epi8)(16);
     UNROLL for (int i = 0; i < 4; i++)
     {
-        const vi q = _mm512_loadu_si512(from + 64 + 64 * i);
-        vi low = V(slli_epi32)(all, 4 - i), high = i ? V(srli_epi32)(all, i) : all;
-        low = _mm512_ternarylogic_epi32(bits(q, 0, 15), low, bit, 0xf8); /* a | b & c */
-        high = _mm512_ternarylogic_epi32(bits(q, 4, 15), high, bit, 0xf8);
-        put_from(16, o, part, 8 * block + i, low), put_from(16, o, part, 8 * block + 4 + i, high);
+        const vi q = words_at(from + 64 + 64 * i + 4 * to.first);
+        const vi low = V(slli_epi32)(all, 4 - i), high = i ? V(srli_epi32)(all, i) : all;
+        put_from(16, to, part, 8 * block + i, or_and(bits(q, 0, 15), low, bit));
+        put_from(16, to, part, 8 * block + 4 + i, or_and(bits(q, 4, 15), high, bit));
     }
 }
 
 static const uint8_t *read_blocks(const int8_form *f, int8_strip *to, size_t part, const uint8_t *from, size_t n)
 {
-    for (size_t i = 0; i < n; i++, from += 32) _mm512_store_ps(to->scale[part][i], widened(from));
+    for (size_t i = 0; i < n; i++, from += 32)
+        UNROLL for (size_t o = 0; o < INT8_STRIP; o += LANES)
+            V(store_ps)(to->scale[part][i] + o, widened(from + 2 * o));
     to->in_place[part] = from;
-    if (f->type == KILN_Q8_0) return from + n * 512;
-    for (size_t i = 0; i < n; i++, from += 320) read_q5_0(to, part, (int)i, from);
+    if (f->type == KILN_Q8_0) {
+#ifndef INT8_IN_PLACE
+        memcpy(to->codes[part], from, n * 512);
+#endif
+        return from + n * 512;
+    }
+    for (size_t i = 0; i < n; i++, from += 320)
+        UNROLL for (size_t o = 0; o < INT8_STRIP; o += LANES) read_q5_0((outputs){to, o}, part, (int)i, from);
     return from;
 }
 
@@ -747,7 +831,7 @@ INLINE void round_lanes(outputs to, const float *x, size_t ld, size_t n)
         }
         vi low = W(or)(q[0], V(slli_epi32)(q[1], 8)), high = W(or)(q[2], V(slli_epi32)(q[3], 8));
         low = W(or)(low, V(slli_epi32)(high, 16));
-        put(to, 0, (int)w, W(xor)(low, V(set1_epi8)(-128)));
+        put_signed(to, (int)w, low);
     }
 }
 
@@ -774,8 +858,7 @@ INLINE void read_half(int8_t *to, const uint8_t *four, const uint8_t *two)
         const vi high = _mm512_sllv_epi64(up, _mm512_set_epi64(4 - 4 * k, 4 - 4 * k, 4 - 4 * k, 4 - 4 * k, 6 - 4 * k,
                                                                6 - 4 * k, 6 - 4 * k, 6 - 4 * k));
         const vi q = W(and)(k ? V(srli_epi16)(low, 2) : V(slli_epi16)(low, 2), V(set1_epi8)(0x3c));
-        /* a | b & c */
-        _mm512_store_si512(to + 64 * k, _mm512_ternarylogic_epi32(q, high, _mm512_set1_epi8((char)0xc0), 0xf8));
+        _mm512_store_si512(to + 64 * k, or_and(q, high, _mm512_set1_epi8((char)0xc0)));
     }
 }
 #else
@@ -827,20 +910,11 @@ INLINE vi rounded_codes(vi code, vi even, vi odd)
     return W(or)(W(and)(a, V(set1_epi16)(255)), V(slli_epi16)(b, 8));
 }
 
-INLINE void put_signed(outputs to, int word, vi q)
-{
-#ifndef INT8_SIGNED
-    q = W(xor)(q, V(set1_epi8)(-128));
-#endif
-    put_words(to.strip->codes[0][word][to.first], q);
-}
-
 /* Word w of four strips, from LANES x 4 columns on: groups from 4 k on, of which `even` and `odd` have multipliers. */
 INLINE void put_columns(int8_strip *to, int w, const four_rows *rows, size_t k, size_t first, vi even, vi odd)
 {
     vi r[4], pair[4];
-    UNROLL for (int i = 0; i < 4; i++) r[i] =
-        words_at((const uint32_t *)(const void *)(rows->code[i] + 64 * k + 4 * first));
+    UNROLL for (int i = 0; i < 4; i++) r[i] = words_at(rows->code[i] + 64 * k + 4 * first);
     pair[0] = V(unpacklo_epi8)(r[0], r[1]), pair[1] = V(unpacklo_epi8)(r[2], r[3]);
     pair[2] = V(unpackhi_epi8)(r[0], r[1]), pair[3] = V(unpackhi_epi8)(r[2], r[3]);
     UNROLL for (int j = 0; j < 4; j++)

@@ -63,7 +63,7 @@ static void *parts_at(const call *j, int64_t row, int64_t k)
 {
     const transposed_plan *p = j->c->plan;
     int64_t tile = row / (int64_t)p->kernels->rows;
-    return int8_parts_at(p->kernels, j->a->scratch, (size_t)(tile * p->parts + k / INT8_PART));
+    return int8_parts_at(p->kernels, p->form, j->a->scratch, (size_t)(tile * p->parts + k / INT8_PART));
 }
 
 /* Sizes of the weight's rows. NULL: they are all 1. */
@@ -277,7 +277,7 @@ kiln_status int8_transposed_prepare(cpu_kernel *c, error *e)
     rows_keep(c, 1);
     cut(p);
     size_t rounds = ((size_t)p->I + p->kernels->rows - 1) / p->kernels->rows;
-    p->rows_bytes = round_up(rounds * (size_t)p->parts * p->kernels->part_bytes, 64);
+    p->rows_bytes = round_up(rounds * (size_t)p->parts * int8_part_bytes(p->kernels, p->form), 64);
     p->sums_bytes = (size_t)(p->chunks * p->columns * p->I * WIDTH) * sizeof(float);
     p->sizes_bytes = p->by_blocks ? 2 * round_up((size_t)p->K, STEP) * sizeof(float) : 0;
     p->slot_bytes = sizeof(buffers) + (is_by_blocks(p, WIDTH) && p->J % WIDTH == 0 ? 0 : STEP * WIDTH * sizeof(float));
