@@ -237,6 +237,11 @@ static int fits(kiln_ctx *c, const kiln_program *p)
     return program_fits((kiln_program *)(uintptr_t)p, NULL);
 }
 
+static int parts_are_exact(kiln_ctx *c)
+{
+    return ctx_runtime(c) ? runtime_backend(ctx_runtime(c))->parts_are_exact : backend_cpu.parts_are_exact;
+}
+
 /* ---- vector ops: arguments are checked here, the work is the runtime's ---- */
 
 static uint32_t vector_device(kiln_ctx *c) { return ctx_runtime(c) ? runtime_vector_device(ctx_runtime(c)) : KILN_CPU; }
@@ -456,4 +461,5 @@ const kiln_ops ops_api = {
     .find = weights_find,
     .group_norm_stats = group_norm_stats,
     .group_norm_apply = group_norm_apply,
+    .parts_are_exact = parts_are_exact,
 };

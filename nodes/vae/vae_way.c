@@ -43,21 +43,26 @@ static void how_it_goes(const vae_converter *v, const vae_shape *one, const vae_
         snprintf(how, size, "layer by layer");
 }
 
+/* Has the result the bytes that the whole has? */
+static int is_exact(const vae_converter *v, const vae_way *w)
+{
+    return !w->tiled && KILN_HAS(kiln_ops, v->ops, parts_are_exact) && v->ops->parts_are_exact(v->call->ctx);
+}
+
 static void say(const vae_converter *v, const vae_shape *one, const vae_way *w)
 {
     const kiln_host *host = v->call->host;
     int64_t factor = v->encode ? 1 : v->factor;
-    int cut = w->tiled || w->stripes || w->part_cells;
+    const int cut = w->tiled || w->stripes || w->part_cells, kept = is_exact(v, w);
     char how[80], text[500];
     how_it_goes(v, one, w, how, sizeof how);
-    snprintf(text, sizeof text,
-             "%.160s: %s of %lldx%lld pixels does not fit into the memory there is; it is %s %s. Another machine may "
-             "do it whole, so the result is not kept",
+    snprintf(text, sizeof text, "%.160s: %s of %lldx%lld pixels does not fit into the memory there is; it is %s %s%s",
              KILN_HAS(kiln_host, host, node) ? host->node(v->call->ctx) : "a node",
              cut ? v->rank > 4 ? "a video" : "a picture" : "a batch of pictures", (long long)(one->columns * factor),
-             (long long)(one->rows * factor), v->encode ? "encoded" : "decoded", how);
+             (long long)(one->rows * factor), v->encode ? "encoded" : "decoded", how,
+             kept ? ", with the same bytes" : ". Another machine may do it whole, so the result is not kept");
     host->log(KILN_LOG_WARN, text);
-    if (KILN_HAS(kiln_host, host, not_kept)) host->not_kept(v->call->ctx);
+    if (!kept && KILN_HAS(kiln_host, host, not_kept)) host->not_kept(v->call->ctx);
 }
 
 /* The largest tiles of a few that fit, else the smallest; none where the picture is smaller than all of them. */

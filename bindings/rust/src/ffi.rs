@@ -762,7 +762,8 @@ pub type kiln_sample_padding = :: std :: os :: raw :: c_uint;
     pub saturate : :: std :: option :: Option < unsafe extern "C" fn (arg1 : * mut kiln_program , on : u32) >,
     pub find : :: std :: option :: Option < unsafe extern "C" fn (arg1 : * const kiln_weights , name : * const :: std :: os :: raw :: c_char , out : * mut kiln_weight_info) -> kiln_status >,
     pub group_norm_stats : :: std :: option :: Option < unsafe extern "C" fn (arg1 : * mut kiln_program , x : kiln_t , groups : i32) -> kiln_t >,
-    pub group_norm_apply : :: std :: option :: Option < unsafe extern "C" fn (arg1 : * mut kiln_program , x : kiln_t , stats : kiln_t , eps : f32 , gamma : kiln_t , beta : kiln_t) -> kiln_t > ,}
+    pub group_norm_apply : :: std :: option :: Option < unsafe extern "C" fn (arg1 : * mut kiln_program , x : kiln_t , stats : kiln_t , eps : f32 , gamma : kiln_t , beta : kiln_t) -> kiln_t >,
+    pub parts_are_exact : :: std :: option :: Option < unsafe extern "C" fn (arg1 : * mut kiln_ctx) -> :: std :: os :: raw :: c_int > ,}
 pub const KILN_V_TENSOR : kiln_value_kind = 1;
 pub const KILN_V_INT : kiln_value_kind = 2;
 pub const KILN_V_FLOAT : kiln_value_kind = 3;

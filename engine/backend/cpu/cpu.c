@@ -461,6 +461,7 @@ const backend backend_cpu = {.name = "cpu",
                              .takes_upsampled = convolution_tiles_take_upsampled,
                              .best_precision = best_precision,
                              .precisions = 1u << KILN_F32 | 1u << KILN_BF16,
+                             .parts_are_exact = 1,
                              .prepare = cpu_prepare_op,
                              .has = has_kernel};
 
