@@ -88,11 +88,11 @@ typedef struct {
 typedef struct {
     int8_t codes[INT8_WORDS][INT8_ROWS][4];
     float scale[INT8_ROWS];
-    int32_t together[INT8_ROWS]; /* without byte products: words whose products with rounded codes 16 bits hold */
     union {
         int32_t begin[INT8_PIECES][INT8_ROWS];          /* where sums that have a scale each begin */
         int16_t sum[INT8_PIECES / 2][INT8_ROWS][2];     /* for minima: of two pieces */
         int16_t half_pieces[INT8_PIECES][INT8_ROWS][2]; /* by plain kernels, for integers as scales: of 16 inputs */
+        int32_t together[INT8_ROWS]; /* without byte products: words whose products with rounded codes 16 bits hold */
     };
 } int8_part;
 

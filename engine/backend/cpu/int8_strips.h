@@ -182,7 +182,6 @@ INLINE void put_codes(operand_part *to, int kind, size_t row, const int8_t codes
     int32_t two[2][INT8_WORDS];
     if (kind != UNPACKED) {
         for (size_t i = 0; i < n / 4; i++) memcpy(to->narrow.codes[i][row], codes + 4 * i, 4);
-        if (kind == ROUNDED) to->narrow.together[row] = words_together(codes, n);
         return;
     }
     for (size_t i = 0; i < n / 4; i += LANES) {
@@ -215,8 +214,10 @@ static void round_row(const int8_form *f, void *parts, size_t row, const float *
         put_codes(to, kind, row, codes, here);
 #ifdef INT8_WIDE
         if (kind == SIX_BITS) put_begin_six(to, row, codes);
+        if (kind == ROUNDED) to->narrow.together[row] = words_together(codes, here);
 #endif
-        if (kind != SIX_BITS) put_sums(f, OPERAND(to, kind, begin), OPERAND(to, kind, sum), row, sum);
+        if (kind != SIX_BITS && kind != ROUNDED)
+            put_sums(f, OPERAND(to, kind, begin), OPERAND(to, kind, sum), row, sum);
     }
 }
 #endif
