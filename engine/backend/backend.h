@@ -168,7 +168,7 @@ typedef struct backend {
     /* The precision that is worth using here without being asked (16 bits need the instructions). After open. */
     uint32_t (*best_precision)(void);
     uint32_t precisions; /* those that programs may have here: 1u << KILN_F32 | ... */
-    int parts_are_exact; /* kiln_ops.parts_are_exact */
+    int parts_are_exact; /* kiln_ops.parts_are_exact; 0 also where nobody has looked */
     /* The device to compute on, opened once (the same each time); kept until the process ends or close. index: which
      * of several. KILN_ERR_UNSUPPORTED with a sentence when there is none. */
     kiln_status (*open)(unsigned index, memory_device **out, error *);

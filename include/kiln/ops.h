@@ -653,9 +653,10 @@ typedef struct {
     /* 1.1: what group_norm() of a whole picture makes of some of its rows, x [N,h,W,C], given the statistics of all,
      * [N,H,groups,3]; on a processor the same bits. */
     kiln_t (*group_norm_apply)(kiln_program *, kiln_t x, kiln_t stats, float eps, kiln_t gamma, kiln_t beta);
-    /* 1.1: 1: where programs run, what is computed of a picture or of bands of 4 of its rows has the same bits whatever
-     * is computed beside it, as on processors: what is made in parts for want of memory is what any machine makes, and
-     * may be kept (kiln_host.not_kept). 0: other last bits. The same in an estimate. */
+    /* 1.1: 1: where programs run, a picture, and each band of 4 of its rows, has the same bits whatever is computed
+     * beside it (batch invariance), as on a processor. So what is made in parts for want of memory is what a machine
+     * with more makes, and may be kept (kiln_host.not_kept). 0: parts may have other last bits. The same in an
+     * estimate. */
     int (*parts_are_exact)(kiln_ctx *);
 } kiln_ops;
 

@@ -192,6 +192,5 @@ const backend backend_reference = {.name = "reference",
                                    .numerics = reference_features,
                                    .best_precision = reference_precision,
                                    .precisions = 1u << KILN_F32 | 1u << KILN_BF16 | 1u << KILN_F16,
-                                   .parts_are_exact = 1,
                                    .prepare = reference_prepare,
                                    .has = has_body};
