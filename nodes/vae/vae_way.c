@@ -43,17 +43,18 @@ static void how_it_goes(const vae_converter *v, const vae_shape *one, const vae_
         snprintf(how, size, "layer by layer");
 }
 
-/* Has the result the bytes that the whole has? */
-static int is_exact(const vae_converter *v, const vae_way *w)
+/* Has the result the bytes that the whole has? Of a batch whose pictures go one after the other no test says so. */
+static int has_same_bytes(const vae_converter *v, const vae_way *w)
 {
-    return !w->tiled && KILN_HAS(kiln_ops, v->ops, parts_are_exact) && v->ops->parts_are_exact(v->call->ctx);
+    return !w->tiled && (w->stripes || w->part_cells) && KILN_HAS(kiln_ops, v->ops, parts_are_exact) &&
+           v->ops->parts_are_exact(v->call->ctx);
 }
 
 static void say(const vae_converter *v, const vae_shape *one, const vae_way *w)
 {
     const kiln_host *host = v->call->host;
     int64_t factor = v->encode ? 1 : v->factor;
-    const int cut = w->tiled || w->stripes || w->part_cells, kept = is_exact(v, w);
+    const int cut = w->tiled || w->stripes || w->part_cells, kept = has_same_bytes(v, w);
     char how[80], text[500];
     how_it_goes(v, one, w, how, sizeof how);
     snprintf(text, sizeof text, "%.160s: %s of %lldx%lld pixels does not fit into the memory there is; it is %s %s%s",
