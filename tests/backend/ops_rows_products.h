@@ -230,6 +230,9 @@
         {ATTEND_MORE("prefill 1024, 16 over 4 heads of 128", 1, 1024, 1024, 16, 4, 128, 128,                           \
                      HEADS(16, 4, .causal = 1), NONE),                                                                 \
          1, 2},                                                                                                        \
+        {ATTEND_MORE("prefill 528, 16 over 8 heads of 256", 1, 528, 528, 16, 8, 256, 256, HEADS(16, 8, .causal = 1),   \
+                     NONE),                                                                                            \
+         1, 2},                                                                                                        \
         {ATTEND_MORE("window 512 of 4096, 8 over 4 heads of 64", 1, 4096, 4096, 8, 4, 64, 64,                          \
                      HEADS(8, 4, .causal = 1, .window = 1, .left = 512), NONE),                                        \
          1, 2},                                                                                                        \

@@ -19,7 +19,8 @@
 #include <math.h>
 #include <string.h>
 
-enum { STRIPS = 8 };
+enum { STRIPS = 8, CACHE_LINE = 64 };
+enum { SECOND_LEVEL = 2 }; /* a place for what is fetched: the second cache */
 
 typedef struct {
     const cpu_kernel *c;
@@ -209,6 +210,31 @@ static void load_block(const attention_view *v, const attention_buffers *b, int6
     load_keys(v, ATTEND_V, v->p->Dv, first, n, b->values);
 }
 
+/* Keys or values [first, end) into the second-level cache. Their rows lie far apart, so that no processor looks ahead.
+ */
+static void fetch_rows(const attention_view *v, uint32_t operand, int64_t width, int64_t first, int64_t end)
+{
+    const operand_desc *d = &v->c->op.in[operand];
+    int64_t bytes = width * (int64_t)size_of(type_of(d));
+    for (int64_t key = first; key < end; key++) {
+        int64_t row = attention_key_row(v, key);
+        if (row < 0) continue;
+        const char *at = place_of(d, v->a->in[operand], row, v->kv * width);
+        for (int64_t i = 0; i < bytes; i += CACHE_LINE) __builtin_prefetch(at + i, 0, SECOND_LEVEL);
+        __builtin_prefetch(at + bytes - 1, 0, SECOND_LEVEL);
+    }
+}
+
+/* What the next block is loaded from, a part of it beside each of n strips of this one. */
+static void fetch_ahead(const attention_view *v, int64_t next, int64_t high, int64_t strip, int64_t n)
+{
+    int64_t keys = min64(ATTEND_KEYS, high - next);
+    if (keys <= 0) return;
+    int64_t first = next + keys * strip / n, end = next + keys * (strip + 1) / n;
+    fetch_rows(v, ATTEND_K, v->p->D, first, end);
+    fetch_rows(v, ATTEND_V, v->p->Dv, first, end);
+}
+
 /* Blocks of keys begin at multiples of ATTEND_KEYS, so that a sum does not depend on how many keys there could be. */
 static void walk_keys(const attention_view *v, const attention_buffers *b, const attention_strip *strips, int64_t n)
 {
@@ -225,6 +251,7 @@ static void walk_keys(const attention_view *v, const attention_buffers *b, const
             if (!attention_sees(v, strips + s, k, count)) continue;
             if (!loaded) load_block(v, b, k, count);
             loaded = 1;
+            fetch_ahead(v, k + ATTEND_KEYS, high, s, n);
             if (v->p->way == ATTEND_BY_F32)
                 attend_strip(v, b, s, strips + s, k, count);
             else
