@@ -89,7 +89,8 @@ static inline int made_write(const char *path, const made_tensor *t, size_t n, u
     return fclose(f) == 0;
 }
 
-/* conv.O.I.K, lin.O.I.V (V: three of each), bias.O, gamma.O for channels 8, 16, 32; f16 and f32 mixed. */
+/* conv.O.I.K, lin.O.I.V (V: three of each), bias.O, gamma.O for channels 8, 16, 32; f16 and f32 mixed; experts, four of
+ * 8 x 16. */
 static inline size_t made_list(made_tensor *t)
 {
     static const int64_t channels[] = {8, 16, 32};
@@ -114,6 +115,7 @@ static inline size_t made_list(made_tensor *t)
             }
         }
     }
+    t[n++] = (made_tensor){.name = "experts", .dtype = KILN_F16, .rank = 3, .dim = {4, 8, 16}, .spread = 0.43f};
     return n;
 }
 

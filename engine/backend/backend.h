@@ -174,8 +174,9 @@ typedef struct backend {
     kiln_status (*open)(unsigned index, memory_device **out, error *);
     /* After open. KILN_ERR_UNSUPPORTED with a sentence when there is no kernel for it. */
     kiln_status (*prepare)(const op_desc *, kernel **out, error *);
-    /* 1: prepare() has a kernel for this conv2d, whose attr.conv2d.upsampled is set. NULL: for none. After open. */
-    int (*takes_upsampled)(const op_desc *);
+    /* 1: prepare() has a kernel for this op as fuse.h's rules that ask would make it: a conv2d whose
+     * attr.conv2d.upsampled is set, a grouped_linear of rows by number. NULL: for none. After open. */
+    int (*takes)(const op_desc *);
     const device_vector_ops *vector_ops; /* NULL: vectors stay on the host */
     int (*has)(op_kind);                 /* 1: a kernel of its own for some operands of this op */
 } backend;

@@ -114,15 +114,14 @@ static operand_desc describe_recorded(const recording *r, const op *o, size_t co
     return describe_as(r, o, o->dtype, o->shape.dim[o->shape.rank - 1], weight, columns);
 }
 
-int executor_takes_upsampled(const void *self, const recording *r, const op *conv2d)
+int executor_takes(const void *self, const recording *r, const op *o)
 {
     const backend *b = self;
-    op_desc d = {.kind = conv2d->kind, .attr = conv2d->attr, .n_in = conv2d->n_in, .precision = conv2d->precision};
-    d.out = describe_recorded(r, conv2d, 0);
-    for (uint32_t k = 0; k < conv2d->n_in; k++)
-        if (conv2d->in[k])
-            d.in[k] = describe_recorded(r, &r->op[conv2d->in[k] - 1], k == 1 ? filter_columns(r, conv2d) : 0);
-    return b->takes_upsampled && b->takes_upsampled(&d);
+    op_desc d = {.kind = o->kind, .attr = o->attr, .n_in = o->n_in, .precision = o->precision};
+    d.out = describe_recorded(r, o, 0);
+    for (uint32_t k = 0; k < o->n_in; k++)
+        if (o->in[k]) d.in[k] = describe_recorded(r, &r->op[o->in[k] - 1], k == 1 ? filter_columns(r, o) : 0);
+    return b->takes && b->takes(&d);
 }
 
 /* The results that stand behind an op are its own. */

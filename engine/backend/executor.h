@@ -53,8 +53,8 @@ typedef struct {
     size_t io_bytes, n_io;
 } executor;
 
-/* fuse_upsampled()'s question to a backend. */
-int executor_takes_upsampled(const void *backend, const recording *r, const op *conv2d);
+/* The question of fuse_upsampled() and fuse_taken() to a backend. */
+int executor_takes(const void *backend, const recording *r, const op *fused);
 /* Chooses kernels (the backend's, or on a host device the plain C one where it has none). */
 kiln_status executor_make(executor *x, recording *r, const backend *b, error *e);
 void executor_free(executor *x);

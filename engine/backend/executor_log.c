@@ -18,10 +18,14 @@ static void log_op(const executor *x, uint32_t i)
     char text[80], place[64] = "an input's";
     if (base->kind == PLACE_ARENA)
         snprintf(place, sizeof place, "%zu", base->offset + (size_t)p->shift * dtype_size(p->dtype));
-    int upsampled = o->kind == OP_CONV2D && o->attr.conv2d.upsampled.rows;
+    int upsampled = o->kind == OP_CONV2D && o->attr.conv2d.upsampled.rows,
+        taken = o->kind == OP_GROUPED_LINEAR && o->n_in > 4;
     str_printf(&out, "%5u  %-40s %s%s%s%s%s -> %s %s at %s", i, o->scope, op_name(o->kind),
-               upsampled ? "+upsampled" : "", acts[o->epilogue.act], o->epilogue.geglu ? "+geglu" : "",
-               o->epilogue.residual ? "+residual" : "", dtype_name(p->dtype), shape_text(&o->shape, text), place);
+               upsampled ? "+upsampled"
+               : taken   ? "+take"
+                         : "",
+               acts[o->epilogue.act], o->epilogue.geglu ? "+geglu" : "", o->epilogue.residual ? "+residual" : "",
+               dtype_name(p->dtype), shape_text(&o->shape, text), place);
     if (p->ld != (o->shape.rank ? o->shape.dim[o->shape.rank - 1] : 1))
         str_printf(&out, " rows %lld", (long long)p->ld);
     if (k)

@@ -208,7 +208,10 @@ kiln_status program_plan(kiln_program *p, error *e)
     if (p->planned) return error_set(e, KILN_ERR_BUG, "program '%s' is planned twice", p->r.name);
     if (p->r.n_output == 0) return error_set(e, KILN_ERR_INVALID, "program '%s' has no output", p->r.name);
     p->n_recorded = (uint32_t)p->r.n;
-    if (!p->rt->setting.unfused) fuse_upsampled(&p->r, executor_takes_upsampled, p->rt->setting.backend);
+    if (!p->rt->setting.unfused) {
+        fuse_upsampled(&p->r, executor_takes, p->rt->setting.backend);
+        fuse_taken(&p->r, executor_takes, p->rt->setting.backend);
+    }
     kiln_status status = p->rt->setting.unfused ? fuse_nothing(&p->r, e) : fuse(&p->r, e);
     if (status == KILN_OK) status = executor_make(&p->x, &p->r, p->rt->setting.backend, e);
     if (status == KILN_OK) status = invariant_make(p, e);

@@ -159,6 +159,22 @@ void fuse_upsampled(recording *r, fuse_takes takes, const void *self)
     }
 }
 
+/* ---- rows that are taken ---- */
+
+void fuse_taken(recording *r, fuse_takes takes, const void *self)
+{
+    for (size_t i = 0; i < r->n; i++) {
+        op o = r->op[i];
+        if (o.kind != OP_GROUPED_LINEAR || o.n_in > 4) continue;
+        const op *take = &r->op[o.in[0] - 1];
+        if (take->kind != OP_TAKE || take->attr.take.axis || r->op[take->in[1] - 1].shape.rank != 1 ||
+            is_of_state(r, take->in[0]) || is_of_state(r, take->in[1]))
+            continue;
+        o.in[0] = take->in[0], o.in[4] = take->in[1], o.n_in = 5;
+        if (takes(self, r, &o)) r->op[i] = o;
+    }
+}
+
 /* ---- expressions of expressions ---- */
 
 /* What an op computes element by element, as an expression of its operands. */

@@ -7,6 +7,7 @@
  *   linears of one x that feed one attention (q,k,v; k,v) -> one linear over stacked weights, and slices of it
  *   map of a map, add, mul, affine or act -> one expression
  *   conv of an upsampled picture  -> reads the picture itself, where the backend can (fuse_upsampled())
+ *   grouped linear of taken rows  -> reads the rows themselves, where the backend can (fuse_taken())
  *   what nothing reads         -> removed
  */
 #ifndef KILN_GRAPH_FUSE_H
@@ -20,8 +21,11 @@ kiln_status fuse(recording *r, error *e);
 /* Before fuse(): where conv2d reads what upsample_nearest doubled, or a slice of its rows, it reads what was doubled
  * instead (conv2d_attr.upsampled), so that the larger picture is never made. Only where `takes` says that the backend
  * has a kernel for the conv2d as it would be; whoever else reads the larger picture still gets it. */
-typedef int (*fuse_takes)(const void *self, const recording *r, const op *conv2d);
+typedef int (*fuse_takes)(const void *self, const recording *r, const op *fused);
 void fuse_upsampled(recording *r, fuse_takes takes, const void *self);
+/* Before fuse(): where grouped_linear reads the rows that take picked from a matrix, it reads the matrix and their
+ * numbers (operand 4) instead: each row is read once, however many groups it goes to. As above. */
+void fuse_taken(recording *r, fuse_takes takes, const void *self);
 /* Only removes dead ops and puts leaves first: the unfused program, for tests. */
 kiln_status fuse_nothing(recording *r, error *e);
 

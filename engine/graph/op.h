@@ -64,8 +64,8 @@ enum { OP_MAX_IN = 12, OP_MAX_MORE = 2, OP_MAX_CODE = 64, OP_MAX_NUMBERS = 16, O
     X(RANDOM, "random", "i")     /* seed                                          */                                   \
     X(MATMUL, "matmul", "xx")                                                                                          \
     X(LINEAR_T, "linear_transposed", "xww?")                                                                           \
-    X(GROUPED_LINEAR, "grouped_linear", "xww?i") /* x, w, bias, offsets              */                                \
-    X(CONV, "conv", "xww?")                      /* x, w, bias                                    */                   \
+    X(GROUPED_LINEAR, "grouped_linear", "xww?ii?") /* x, w, bias, offsets, rows of x (fuse_taken())   */               \
+    X(CONV, "conv", "xww?")                        /* x, w, bias                                    */                 \
     X(INTERPOLATE, "interpolate", "r")                                                                                 \
     X(POOL, "pool", "r")                                                                                               \
     X(PAD, "pad", "a")                                                                                                 \

@@ -321,7 +321,7 @@ uint64_t flops_of_op(op_kind kind, const op_attr *attr, const shape *const *in, 
                                      : times(2 * (uint64_t)shape_count(out), shape_count(in[1]) / in[1]->dim[0]);
     case OP_LINEAR: return times(2 * (uint64_t)shape_count(in[0]), in[1]->dim[0]);
     case OP_LINEAR_T: return times(2 * (uint64_t)shape_count(in[0]), in[1]->dim[1]);
-    case OP_GROUPED_LINEAR: return times(2 * (uint64_t)shape_count(in[0]), in[1]->dim[1]);
+    case OP_GROUPED_LINEAR: return times(2 * (uint64_t)shape_count(out), in[1]->dim[2]);
     case OP_MATMUL: return times(2 * (uint64_t)shape_count(out), last_dimension(in[0]));
     case OP_ATTENTION: return attention_flops(attr, in, n_in, out);
     case OP_CUSTOM: return custom_flops(attr->custom, in, n_in, out);

@@ -70,6 +70,12 @@
             {.kind = OP_GROUPED_LINEAR, .n_in = 4, .in = {X(r, i), W(e, o, i), bias, IDS(e + 1)}, .out = X(r, o)},     \
             PRODUCT                                                                                                    \
     }
+#define GROUPED_TAKEN(label, r, rows, e, o, i, w)                                                                      \
+    {                                                                                                                  \
+        "grouped_linear " label,                                                                                       \
+            {.kind = OP_GROUPED_LINEAR, .n_in = 5, .in = {X(rows, i), w, NONE, IDS(e + 1), IDS(r)}, .out = X(r, o)},   \
+            PRODUCT                                                                                                    \
+    }
 
 #define PRODUCTS_ROWS                                                                                                  \
     ATTEND_MORE("of three queries a key", 2, 9, 70, 6, 2, 24, 24, HEADS(6, 2, .causal = 0), NONE),                     \
@@ -121,6 +127,11 @@
         LINEAR_T("deep", 35, 2300, 160, W(160)), GROUPED("few rows", 13, 5, 33, 40, W(5, 33)),                         \
         GROUPED("odd", 90, 4, 7, 13, NONE), GROUPED("rows", 400, 4, 150, 96, W(4, 150)),                               \
         GROUPED("deep", 100, 3, 70, 2300, NONE), GROUPED("one of many", 2, 60, 24, 32, NONE),                          \
+        GROUPED_TAKEN("of 20 rows taken", 150, 20, 4, 70, 96, W(4, 70, 96)),                                           \
+        GROUPED_TAKEN("of 3 rows taken", 13, 3, 5, 33, 40, W(5, 33, 40)),                                              \
+        GROUPED_TAKEN("KILN_Q4_K, taken", 90, 12, 4, 64, 768, Q(KILN_Q4_K, 4, 64, 768)),                               \
+        GROUPED_TAKEN("KILN_Q8_0, deep, taken", 150, 150, 3, 70, 2336, Q(KILN_Q8_0, 3, 70, 2336)),                     \
+        GROUPED_TAKEN("KILN_Q6_K, few rows taken", 7, 2, 5, 33, 512, Q(KILN_Q6_K, 5, 33, 512)),                        \
         LINEAR_Q(KILN_Q8_0, 3, 37, 320), LINEAR_Q(KILN_Q8_0, 70, 130, 2304), LINEAR_Q(KILN_Q4_0, 9, 37, 96),           \
         LINEAR_Q(KILN_Q4_K, 5, 33, 512), LINEAR_Q(KILN_Q5_K, 130, 33, 256), LINEAR_Q(KILN_Q6_K, 16, 600, 512),         \
         LINEAR_Q(KILN_IQ4_NL, 2, 9, 1376), LINEAR_Q(KILN_MXFP4, 2, 9, 64), LINEAR_Q(KILN_Q8_0, 700, 200, 320),         \

@@ -191,8 +191,10 @@ static void fill_attention(op_setup *s)
 /* Groups of several sizes, some empty; the first row and the last two belong to none. */
 static void fill_groups(op_setup *s)
 {
-    int64_t groups = s->op.in[1].shape.dim[0], left = s->op.in[0].shape.dim[0] - 3;
-    int32_t *offset = s->in[3], at = left >= 0 ? 1 : 0;
+    enum { OFFSETS = 3, ROWS };
+    int64_t groups = s->op.in[1].shape.dim[0], left = s->op.out.shape.dim[0] - 3;
+    int32_t *offset = s->in[OFFSETS], at = left >= 0 ? 1 : 0, *row = whole_numbers(s, ROWS);
+    for (int32_t r = 0; row && r < s->op.out.shape.dim[0]; r++) row[r] = r * 7 % (int32_t)s->op.in[0].shape.dim[0];
     for (int64_t g = 0; g <= groups; g++) {
         offset[g] = at;
         int64_t n = g % 3 == 1 ? 0 : g + 1 == groups ? left : (left + 1) / 2;

@@ -185,7 +185,7 @@ static void test_rows_of_all_sizes(void) { in_a_child(rows_of_all_sizes); }
 /* ---- groups ---- */
 
 /* The middle group has no rows; the last has more than a band; the last 32 columns are half there. */
-enum { G_GROUPS = 3, G_ROWS = 106, G_DEEP = 768, G_WIDTH = 304 };
+enum { G_GROUPS = 3, G_ROWS = 106, G_DEEP = 768, G_WIDTH = 304, G_TOKENS = 29 };
 static const int32_t group_begins[G_GROUPS + 1] = {0, 5, 5, G_ROWS};
 
 static op_desc grouped(uint32_t type)
@@ -199,9 +199,15 @@ static op_desc grouped(uint32_t type)
     return d;
 }
 
-static int grouped_by(unsigned threads, uint32_t type, const uint8_t *blocks, const float *x, float *out)
+/* taken: NULL, or which of x's rows the groups' are. */
+static int grouped_by(unsigned threads, uint32_t type, const uint8_t *blocks, const float *x, const int32_t *taken,
+                      float *out)
 {
     op_desc op = grouped(type);
+    if (taken) {
+        op.n_in = 5, op.in[0].shape.dim[0] = G_TOKENS;
+        op.in[4] = (operand_desc){.dtype = KILN_I32, .shape = {.rank = 1, .dim = {G_ROWS}}, .ld = G_ROWS};
+    }
     kernel *k = NULL;
     error e = {0};
     if (backend_cpu.prepare(&op, &k, &e) != KILN_OK) return 0;
@@ -213,7 +219,8 @@ static int grouped_by(unsigned threads, uint32_t type, const uint8_t *blocks, co
     int good =
         strncmp(k->name, "int8:", 5) == 0 && strncmp(k->pack_form[1], interleaves ? "interleaved:" : "rows:", 5) == 0 &&
         k->pack(k, 1, blocks, type, packed, p, &e) == KILN_OK &&
-        k->run(k, &(kernel_args){.in = {x, packed, NULL, group_begins}, .out = out, .scratch = scratch, .pool = p},
+        k->run(k,
+               &(kernel_args){.in = {x, packed, NULL, group_begins, taken}, .out = out, .scratch = scratch, .pool = p},
                &e) == KILN_OK;
     mem_free(scratch), mem_free(packed), pool_free(p), k->free(k);
     return good;
@@ -247,7 +254,7 @@ static int grouped_in_child(void)
         for (size_t i = 0; i < n; i++) w[i] = normal();
         for (size_t i = 0; i < G_ROWS * G_DEEP; i++) x[i] = normal();
         good &= block_write(some[t], w, blocks, n) == KILN_OK && block_read_plain(some[t], blocks, w, n) == KILN_OK;
-        good &= grouped_by(1, some[t], blocks, x, out) && grouped_by(3, some[t], blocks, x, other);
+        good &= grouped_by(1, some[t], blocks, x, NULL, out) && grouped_by(3, some[t], blocks, x, NULL, other);
         good &= memcmp(out, other, G_ROWS * G_WIDTH * sizeof *out) == 0;
         double off = grouped_error(x, w, out);
         printf("  groups, %s: %.2e\n", dtype_name(some[t]), off);
@@ -258,6 +265,39 @@ static int grouped_in_child(void)
 }
 
 static void test_groups(void) { in_a_child(grouped_in_child); }
+
+/* Rows that are named by number make the bits of the same rows side by side. Some are not finite. */
+static int taken_in_child(void)
+{
+    static const uint32_t some[] = {KILN_Q4_K, KILN_Q5_0, KILN_Q8_0, KILN_Q6_K, KILN_Q5_K, KILN_Q4_0, KILN_IQ4_NL};
+    const size_t n = (size_t)G_GROUPS * G_WIDTH * G_DEEP;
+    float *x = mem_alloc(G_ROWS * G_DEEP * sizeof *x), *rows = mem_alloc(G_ROWS * G_DEEP * sizeof *rows);
+    float *w = mem_alloc(n * sizeof *w);
+    float *out = mem_alloc(2 * G_ROWS * G_WIDTH * sizeof *out), *other = out + G_ROWS * G_WIDTH;
+    uint8_t *blocks = mem_alloc(n * 2);
+    int32_t taken[G_ROWS];
+    int good = 1;
+    setenv("KILN_CPU_BLOCKS", "int8", 1);
+    for (size_t i = 0; i < n; i++) w[i] = normal();
+    for (size_t i = 0; i < G_TOKENS * G_DEEP; i++) x[i] = normal();
+    x[3 * G_DEEP + 300] = INFINITY, x[7 * G_DEEP + 5] = NAN;
+    for (int32_t r = 0; r < G_ROWS; r++) {
+        taken[r] = r * 11 % G_TOKENS;
+        memcpy(rows + r * G_DEEP, x + taken[r] * G_DEEP, G_DEEP * sizeof *x);
+    }
+    for (size_t t = 0; t < sizeof some / sizeof *some; t++) {
+        good &= block_write(some[t], w, blocks, n) == KILN_OK;
+        good &= grouped_by(2, some[t], blocks, rows, NULL, out) && grouped_by(3, some[t], blocks, x, taken, other);
+        good &= memcmp(out, other, G_ROWS * G_WIDTH * sizeof *out) == 0;
+        taken[17] = t % 2 ? G_TOKENS : -1;
+        good &= !grouped_by(1, some[t], blocks, x, taken, other);
+        taken[17] = 17 * 11 % G_TOKENS;
+    }
+    mem_free(x), mem_free(rows), mem_free(w), mem_free(out), mem_free(blocks);
+    return good;
+}
+
+static void test_rows_by_number(void) { in_a_child(taken_in_child); }
 
 /* ---- which way is taken ---- */
 
@@ -338,8 +378,14 @@ static void test_choice(void)
 
 int main(int argc, char **argv)
 {
-    static const test_case tests[] = {
-        CASE(test_same_bits),         CASE(test_errors), CASE(test_columns), CASE(test_transposed),
-        CASE(test_rows_of_all_sizes), CASE(test_groups), CASE(test_choice),  CASE(test_levels)};
+    static const test_case tests[] = {CASE(test_same_bits),
+                                      CASE(test_errors),
+                                      CASE(test_columns),
+                                      CASE(test_transposed),
+                                      CASE(test_rows_of_all_sizes),
+                                      CASE(test_groups),
+                                      CASE(test_rows_by_number),
+                                      CASE(test_choice),
+                                      CASE(test_levels)};
     return test_main(argc, argv, tests, sizeof tests / sizeof tests[0]);
 }

@@ -168,7 +168,7 @@ static void test_upsampled_pictures_refused(void)
         kernel *k = NULL;
         error e = {0};
         REQUIRE(setup_make(&s, &wrong[i], KILN_BF16, 0));
-        CHECK(!backend_cpu.takes_upsampled(&s.op));
+        CHECK(!backend_cpu.takes(&s.op));
         CHECK_EQ(backend_cpu.prepare(&s.op, &k, &e), KILN_ERR_UNSUPPORTED);
         setup_free(&s);
     }

@@ -19,39 +19,41 @@ typedef struct {
     const char *name;
     uint32_t type;
     int64_t rows, in, out, groups; /* groups 0: a linear; -1: one whose weight is [in, out] */
+    int64_t tokens;                /* of so many rows the groups' are taken by number; 0: they are those themselves */
 } product;
 
 /* clang-format off: a row a line */
 static const product products[] = {
-    {"attn_q", KILN_Q4_K, 256, 2816, 4096, 0},
-    {"attn_q-prompt", KILN_Q4_K, 512, 2816, 4096, 0},
-    {"attn_output", KILN_Q4_K, 256, 4096, 2816, 0},
-    {"attn_v", KILN_Q6_K, 256, 2816, 2048, 0},
-    {"ffn_gate", KILN_Q4_K, 256, 2816, 2112, 0},
-    {"ffn_down", KILN_Q8_0, 256, 2112, 2816, 0},
-    {"gate_up_exps", KILN_Q4_K, 2048, 2816, 1408, 128},
-    {"down_exps-q5_0", KILN_Q5_0, 2048, 704, 2816, 128},
-    {"down_exps-q8_0", KILN_Q8_0, 2048, 704, 2816, 128},
-    {"gate_up_exps-prompt", KILN_Q4_K, 4096, 2816, 1408, 128},
-    {"head", KILN_Q6_K, 256, 2816, 16384, 0},
-    {"head-transposed", KILN_Q6_K, 64, 65536, 2816, -1},
-    {"head-transposed-256", KILN_Q6_K, 256, 65536, 2816, -1},
-    {"unet-320", KILN_Q8_0, 8192, 320, 320, 0},
-    {"unet-640", KILN_Q8_0, 2048, 640, 640, 0},
-    {"unet-1280", KILN_Q8_0, 512, 1280, 1280, 0},
-    {"unet-1280-q4_k", KILN_Q4_K, 512, 1280, 1280, 0},
-    {"cached-16-rows-q4_k", KILN_Q4_K, 16, 2816, 256, 0},
-    {"16-rows-q4_k", KILN_Q4_K, 16, 2816, 65536, 0},
-    {"1-row-q8_0", KILN_Q8_0, 1, 4096, 32768, 0},
-    {"2-rows-q8_0", KILN_Q8_0, 2, 4096, 32768, 0},
-    {"4-rows-q8_0", KILN_Q8_0, 4, 4096, 32768, 0},
-    {"8-rows-q8_0", KILN_Q8_0, 8, 4096, 32768, 0},
-    {"1-row-q6_k", KILN_Q6_K, 1, 4096, 32768, 0},
-    {"4-rows-q6_k", KILN_Q6_K, 4, 4096, 32768, 0},
-    {"1-row-q4_k", KILN_Q4_K, 1, 4096, 32768, 0},
-    {"2-rows-q4_k", KILN_Q4_K, 2, 4096, 32768, 0},
-    {"4-rows-q4_k", KILN_Q4_K, 4, 4096, 32768, 0},
-    {"8-rows-q4_k", KILN_Q4_K, 8, 4096, 32768, 0},
+    {"attn_q", KILN_Q4_K, 256, 2816, 4096, 0, 0},
+    {"attn_q-prompt", KILN_Q4_K, 512, 2816, 4096, 0, 0},
+    {"attn_output", KILN_Q4_K, 256, 4096, 2816, 0, 0},
+    {"attn_v", KILN_Q6_K, 256, 2816, 2048, 0, 0},
+    {"ffn_gate", KILN_Q4_K, 256, 2816, 2112, 0, 0},
+    {"ffn_down", KILN_Q8_0, 256, 2112, 2816, 0, 0},
+    {"gate_up_exps", KILN_Q4_K, 2048, 2816, 1408, 128, 0},
+    {"down_exps-q5_0", KILN_Q5_0, 2048, 704, 2816, 128, 0},
+    {"down_exps-q8_0", KILN_Q8_0, 2048, 704, 2816, 128, 0},
+    {"gate_up_exps-prompt", KILN_Q4_K, 4096, 2816, 1408, 128, 0},
+    {"gate_up_exps-taken", KILN_Q4_K, 4096, 2816, 1408, 128, 512},
+    {"head", KILN_Q6_K, 256, 2816, 16384, 0, 0},
+    {"head-transposed", KILN_Q6_K, 64, 65536, 2816, -1, 0},
+    {"head-transposed-256", KILN_Q6_K, 256, 65536, 2816, -1, 0},
+    {"unet-320", KILN_Q8_0, 8192, 320, 320, 0, 0},
+    {"unet-640", KILN_Q8_0, 2048, 640, 640, 0, 0},
+    {"unet-1280", KILN_Q8_0, 512, 1280, 1280, 0, 0},
+    {"unet-1280-q4_k", KILN_Q4_K, 512, 1280, 1280, 0, 0},
+    {"cached-16-rows-q4_k", KILN_Q4_K, 16, 2816, 256, 0, 0},
+    {"16-rows-q4_k", KILN_Q4_K, 16, 2816, 65536, 0, 0},
+    {"1-row-q8_0", KILN_Q8_0, 1, 4096, 32768, 0, 0},
+    {"2-rows-q8_0", KILN_Q8_0, 2, 4096, 32768, 0, 0},
+    {"4-rows-q8_0", KILN_Q8_0, 4, 4096, 32768, 0, 0},
+    {"8-rows-q8_0", KILN_Q8_0, 8, 4096, 32768, 0, 0},
+    {"1-row-q6_k", KILN_Q6_K, 1, 4096, 32768, 0, 0},
+    {"4-rows-q6_k", KILN_Q6_K, 4, 4096, 32768, 0, 0},
+    {"1-row-q4_k", KILN_Q4_K, 1, 4096, 32768, 0, 0},
+    {"2-rows-q4_k", KILN_Q4_K, 2, 4096, 32768, 0, 0},
+    {"4-rows-q4_k", KILN_Q4_K, 4, 4096, 32768, 0, 0},
+    {"8-rows-q4_k", KILN_Q4_K, 8, 4096, 32768, 0, 0},
 };
 /* clang-format on */
 
@@ -76,6 +78,10 @@ static op_desc op_of(const product *p)
     if (p->groups > 0) {
         d.in[1].shape = (shape){.rank = 3, .dim = {p->groups, p->out, p->in}};
         d.in[3] = (operand_desc){.dtype = KILN_I32, .shape = {.rank = 1, .dim = {p->groups + 1}}, .ld = p->groups + 1};
+    }
+    if (p->tokens) {
+        d.n_in = 5, d.in[0].shape.dim[0] = p->tokens;
+        d.in[4] = (operand_desc){.dtype = KILN_I32, .shape = {.rank = 1, .dim = {p->rows}}, .ld = p->rows};
     }
     d.out = (operand_desc){.dtype = KILN_BF16, .shape = {.rank = 2, .dim = {p->rows, p->out}}, .ld = p->out};
     return d;
@@ -129,6 +135,8 @@ static int measure(const product *p, pool *threads, int turns)
     uint16_t *x = mem_aligned(64, (size_t)(p->rows * p->in) * 2);
     void *out = mem_aligned(64, (size_t)(p->rows * p->out) * 2), *scratch = mem_aligned(64, k->scratch_bytes + 64);
     int32_t *offset = mem_calloc((size_t)(p->groups > 0 ? p->groups : 0) + 1, sizeof *offset);
+    int32_t *taken = mem_calloc((size_t)p->rows, sizeof *taken);
+    for (int64_t i = 0; i < p->rows && p->tokens; i++) taken[i] = (int32_t)(number() % (uint32_t)p->tokens);
     fill(p, blocks, bytes);
     if (k->pack(k, 1, blocks, p->type, packed, threads, &e) != KILN_OK)
         return fprintf(stderr, "%s: %s\n", p->name, e.message);
@@ -136,7 +144,8 @@ static int measure(const product *p, pool *threads, int turns)
     if (p->groups > 0) route(p, offset);
     for (int64_t i = 0; i < p->rows * p->in; i++)
         x[i] = p->groups >= 0 ? (uint16_t)(0x3f00 + number() % 256 + (number() & 1) * 0x8000u) : probability();
-    kernel_args a = {.in = {x, packed, NULL, offset}, .out = out, .scratch = scratch, .pool = threads};
+    kernel_args a = {
+        .in = {x, packed, NULL, offset, p->tokens ? taken : NULL}, .out = out, .scratch = scratch, .pool = threads};
     double wall[MOST_TURNS], busy[MOST_TURNS];
     kiln_status status = k->run(k, &a, &e);
     for (int i = 0; i < turns && status == KILN_OK; i++) {
@@ -150,7 +159,7 @@ static int measure(const product *p, pool *threads, int turns)
            (double)bytes / busy[turns / 2] * 1e-9);
     fflush(stdout);
     k->free(k);
-    mem_pages_free(packed), mem_free(x), mem_free(out), mem_free(scratch), mem_free(offset);
+    mem_pages_free(packed), mem_free(x), mem_free(out), mem_free(scratch), mem_free(offset), mem_free(taken);
     return status != KILN_OK;
 }
 

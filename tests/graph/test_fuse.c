@@ -325,6 +325,50 @@ static void test_an_upsampled_state_stays(void)
     recording_free(&b.r);
 }
 
+/* ---- rows that are taken ---- */
+
+static int takes_rows(const void *self, const recording *r, const op *o)
+{
+    (void)self;
+    return r->op[o->in[4] - 1].dtype == KILN_I32;
+}
+
+/* A grouped linear of rows that take picked along `axis`, as fuse_taken() and fuse() leave it; x: [2,16]. */
+static const op *grouped_of(bench *b, kiln_t x, uint32_t axis, int64_t picked, fuse_takes takes)
+{
+    kiln_t rows = record_input(&b->r, "rows", KILN_I32, 1, &picked);
+    kiln_t offsets = record_input(&b->r, "offsets", KILN_I32, 1, DIMS(5));
+    kiln_t taken = record_op(&b->r, OP_TAKE, &(op_attr){.take = {.axis = axis}}, (const kiln_t[]){x, rows}, 2);
+    kiln_t w = put_weight(&b->c, 3, DIMS(4, 8, 16), "experts");
+    kiln_t y = record_op(&b->r, OP_GROUPED_LINEAR, NULL, (const kiln_t[]){taken, w, {0}, offsets}, 4);
+    fuse_taken(&b->r, takes, NULL);
+    return fused(b, y, OP_GROUPED_LINEAR);
+}
+
+static void test_groups_read_what_was_taken(void)
+{
+    bench b;
+    start(&b);
+    const op *o = grouped_of(&b, record_input(&b.r, "m", KILN_F32, 2, DIMS(2, 16)), 0, 6, takes_rows);
+    CHECK_EQ(count(&b, OP_TAKE), 0);
+    CHECK_EQ(o->n_in, 5), CHECK_EQ(o->shape.dim[0], 6);
+    CHECK_EQ(b.r.op[o->in[0] - 1].shape.dim[0], 2), CHECK_EQ(b.r.op[o->in[4] - 1].shape.dim[0], 6);
+    recording_free(&b.r);
+}
+
+static void test_groups_of_other_things_stay(void)
+{
+    for (int i = 0; i < 3; i++) {
+        bench b;
+        start(&b);
+        kiln_t m = i == 1 ? record_state(&b.r, "s", KILN_F32, 2, DIMS(2, 16)) /* may be written between */
+                          : record_input(&b.r, "m", KILN_F32, 2, i == 2 ? DIMS(6, 2) : DIMS(2, 16));
+        const op *o = grouped_of(&b, m, i == 2, i == 2 ? 16 : 6, i ? takes_rows : takes_none); /* i 2: columns */
+        CHECK_EQ(count(&b, OP_TAKE), 1), CHECK_EQ(o->n_in, 4);
+        recording_free(&b.r);
+    }
+}
+
 static void test_every_allocation_may_fail(void)
 {
     int64_t k = 0;
@@ -365,6 +409,8 @@ int main(int argc, char **argv)
         CASE(test_others_still_get_the_upsampled_picture),
         CASE(test_what_is_not_upsampled_stays),
         CASE(test_an_upsampled_state_stays),
+        CASE(test_groups_read_what_was_taken),
+        CASE(test_groups_of_other_things_stay),
         CASE(test_operands_stand_before_their_readers_in_random_programs),
         CASE(test_every_allocation_may_fail),
     };

@@ -451,6 +451,12 @@ static kiln_status open_host(unsigned index, memory_device **out, error *e)
     return KILN_OK;
 }
 
+static int takes(const op_desc *op)
+{
+    if (op->kind == OP_CONV2D) return convolution_tiles_take_upsampled(op);
+    return op->kind == OP_GROUPED_LINEAR && rows_of(&op->out) >= rows_of(&op->in[0]);
+}
+
 static int has_kernel(op_kind kind) { return (unsigned)kind < OP_KIND_COUNT && prepares[kind] != NULL; }
 
 const backend backend_cpu = {.name = "cpu",
@@ -458,7 +464,7 @@ const backend backend_cpu = {.name = "cpu",
                              .open = open_host,
                              .features = cpu_features,
                              .numerics = cpu_numerics,
-                             .takes_upsampled = convolution_tiles_take_upsampled,
+                             .takes = takes,
                              .best_precision = best_precision,
                              .precisions = 1u << KILN_F32 | 1u << KILN_BF16,
                              .parts_are_exact = 1,

@@ -64,10 +64,15 @@ INLINE void multiply_as(const int rows, const int scales, const int minima, cons
                         const operand_part *a, size_t stride, size_t quarters, float *c, size_t ldc, int accumulate,
                         const lines *l)
 {
-    for (size_t q = 0; q < quarters; q++) fetch(l, q);
+#ifndef INT8_WIDE /* by AVX2 products take so long that rows need not be asked for: 1.02 to 1.04 of the time */
     for (size_t p = 0; p * INT8_QUARTERS < quarters; p++)
         for (size_t i = 0; i < OPERAND_BYTES(codes); i += 64)
             _mm_prefetch((const char *)parts_on(a, codes, p + stride) + i, _MM_HINT_T0);
-    for (int n = 0; n < 2; n++)
+#else
+    (void)stride;
+#endif
+    for (size_t n = 0; n < 2; n++) {
+        for (size_t q = n; q < quarters || q == n; q += 2) fetch(l, q);
         multiply_strip(rows, scales, minima, codes, w + n, a, quarters, c + INT8_STRIP * n, ldc, accumulate);
+    }
 }

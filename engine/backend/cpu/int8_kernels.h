@@ -125,7 +125,8 @@ typedef struct {
  * products are made, since a processor waits for more than some dozen lines at once. */
 typedef struct {
     const uint8_t *row[2 * INT8_STRIP];
-    size_t bytes; /* 0: nothing */
+    size_t bytes;  /* 0: nothing */
+    size_t joined; /* so many rows lie one after the other, as interleaved ones do: what is read first comes first */
 } int8_ahead;
 
 /* m rows, `together` side by side, each so many `stride` parts after those before; and how deep they are. */

@@ -163,12 +163,12 @@ INLINE void multiply_tile(const int scales, const block *b, size_t quarters, con
                      const int8_ahead *next)                                                                           \
     {                                                                                                                  \
         const size_t rows = scales <= 1 ? TILE : 2 * TILE;                                                             \
-        lines l = {next->row, (2 * INT8_STRIP + a->quarters - 1) / a->quarters, 0, 0};                                 \
-        size_t each = (next->bytes + 63) / 64, blocks = (a->m + rows - 1) / rows, done = 0;                            \
+        lines l = lines_of(next, a->quarters);                                                                         \
+        size_t blocks = (a->m + rows - 1) / rows, done = 0;                                                            \
         const int8_tile_part *at = a->parts;                                                                           \
         for (size_t r = 0; r < a->m; r += rows, at += rows / TILE * a->stride) {                                       \
             block b = {w, {at, at + a->stride}, least_of(a->m - r, rows), c + r * ldc, ldc, accumulate};               \
-            l.first = l.last, l.last = each * ++done / blocks * 64;                                                    \
+            l.first = l.last, l.last = l.each * ++done / blocks * 64;                                                  \
             if (scales <= 1)                                                                                           \
                 multiply_tile(scales, &b, a->quarters, &l);                                                            \
             else if (b.rows > TILE)                                                                                    \

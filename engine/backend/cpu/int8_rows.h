@@ -9,12 +9,12 @@
     static void name(const int8_strip *w, const int8_operand *a, float *c, size_t ldc, int accumulate,                 \
                      const int8_ahead *next)                                                                           \
     {                                                                                                                  \
-        lines l = {next->row, (2 * INT8_STRIP + a->quarters - 1) / a->quarters, 0, 0};                                 \
-        size_t each = (next->bytes + 63) / 64, tiles = (a->m + a->together - 1) / a->together, tile = 0;               \
+        lines l = lines_of(next, a->quarters);                                                                         \
+        size_t tiles = (a->m + a->together - 1) / a->together, tile = 0;                                               \
         const operand_part *at = a->parts;                                                                             \
         for (size_t left = a->m, n; left; left -= n) {                                                                 \
             n = least_of(left, a->together), tile++;                                                                   \
-            l.first = l.last, l.last = each * tile / tiles * 64;                                                       \
+            l.first = l.last, l.last = l.each * tile / tiles * 64;                                                     \
             switch (n) {                                                                                               \
                 ROWS_OF(6, scales, minima, codes)                                                                      \
                 ROWS_OF(5, scales, minima, codes)                                                                      \

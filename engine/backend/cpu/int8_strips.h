@@ -815,12 +815,23 @@ static void round_blocks(uint32_t type, int8_strip to[16], const uint8_t *const 
 /* Bytes [first, last) of some rows for each quarter. */
 typedef struct {
     const uint8_t *const *row;
-    size_t rows, first, last;
+    size_t joined, rows; /* every such row begins what is in one line; of those a quarter's */
+    size_t each;         /* lines of 64 bytes, of one */
+    size_t first, last;
 } lines;
+INLINE lines lines_of(const int8_ahead *next, size_t quarters)
+{
+    const size_t joined = next->joined ? next->joined : 1;
+    return (lines){.row = next->row,
+                   .joined = joined,
+                   .rows = (2 * INT8_STRIP / joined + quarters - 1) / quarters,
+                   .each = (joined * next->bytes + 63) / 64};
+}
 INLINE void fetch(const lines *l, size_t quarter)
 {
-    for (size_t r = quarter * l->rows; r < (quarter + 1) * l->rows && r < 2 * INT8_STRIP; r++)
-        for (size_t i = l->first; i < l->last; i += 64) _mm_prefetch((const char *)l->row[r] + i, _MM_HINT_T1);
+    for (size_t r = quarter * l->rows; r < (quarter + 1) * l->rows && r * l->joined < 2 * INT8_STRIP; r++)
+        for (size_t i = l->first; i < l->last; i += 64)
+            _mm_prefetch((const char *)l->row[r * l->joined] + i, _MM_HINT_T1);
 }
 
 #if LANES == 8

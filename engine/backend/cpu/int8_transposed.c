@@ -172,6 +172,7 @@ static void look_ahead(const call *j, const task *t, int64_t k, int64_t pair, in
     const transposed_plan *p = j->c->plan;
     int64_t row = k + STEP + pair * PAIR;
     next->bytes = row + PAIR <= t->last ? (size_t)t->width / p->b.block * p->b.block_bytes : 0;
+    next->joined = 1;
     for (int64_t i = 0; i < PAIR && next->bytes; i++) next->row[i] = blocks_at(j, t, row + i);
 }
 

@@ -131,6 +131,17 @@ static kiln_status pack_panel(const call *j, const task *t, int64_t k0, const bu
 
 /* ---- the left side ---- */
 
+const int32_t *product_taken(const op_desc *op, const kernel_args *a)
+{
+    return op->kind == OP_GROUPED_LINEAR && op->n_in > 4 && op->in[4].dtype ? a->in[4] : NULL;
+}
+
+static const char *row_of_a(const call *j, int64_t row, int64_t k)
+{
+    const int32_t *taken = product_taken(&j->c->op, j->a);
+    return place_of(&j->c->op.in[0], j->a->in[0], taken ? taken[row] : row, k);
+}
+
 /* Rows of a, dense and in the type of the arithmetic; zeros fill up a GEMM's. */
 static const void *load_a(const call *j, int64_t row, int64_t n, int64_t height, int64_t k0, char *buffer)
 {
@@ -138,12 +149,13 @@ static const void *load_a(const call *j, int64_t row, int64_t n, int64_t height,
     const operand_desc *d = &j->c->op.in[0];
     int64_t deep = min64(p->deep, p->K - k0);
     size_t size = size_of(p->type);
-    if (type_of(d) == p->type && !d->weight && d->ld == p->deep && deep == p->deep && n == height)
+    if (type_of(d) == p->type && !d->weight && d->ld == p->deep && deep == p->deep && n == height &&
+        !product_taken(&j->c->op, j->a))
         return place_of(d, j->a->in[0], row, k0);
     for (int64_t i = 0; i < height; i++) {
         char *to = buffer + (size_t)(i * p->deep) * size;
         size_t there = i < n ? (size_t)deep : 0;
-        const char *from = there ? place_of(d, j->a->in[0], row + i, k0) : NULL;
+        const char *from = there ? row_of_a(j, row + i, k0) : NULL;
         if (there && type_of(d) == p->type)
             memcpy(to, from, there * size);
         else if (there)
@@ -175,7 +187,7 @@ static void few_rows(const call *j, const task *t, const buffers *b)
     float piece[CHUNK];
     float *x = b->panel;
     for (int64_t r = 0; r < t->rows; r++)
-        j->c->k->load(x + r * p->K, place_of(d, j->a->in[0], t->a + r, 0), type_of(d), (size_t)p->K);
+        j->c->k->load(x + r * p->K, row_of_a(j, t->a + r, 0), type_of(d), (size_t)p->K);
     for (int64_t i = 0; i < t->n; i++) {
         float sums[FEW] = {0};
         int64_t row = row_of_b(j, t, i);
@@ -278,14 +290,18 @@ static kiln_status run(const cpu_kernel *c, const kernel_args *a, error *e)
 
 static int32_t offset_at(const call *j, int64_t g) { return ((const int32_t *)j->a->in[3])[g]; }
 
-kiln_status product_check_offsets(const cpu_kernel *c, const kernel_args *a, error *e)
+kiln_status product_check_groups(const cpu_kernel *c, const kernel_args *a, error *e)
 {
-    const int32_t *offset = a->in[3];
-    int64_t groups = c->op.in[1].shape.dim[0], rows = rows_of(&c->op.in[0]);
+    const int32_t *offset = a->in[3], *taken = product_taken(&c->op, a);
+    int64_t groups = c->op.in[1].shape.dim[0], rows = rows_of(&c->op.out), places = rows_of(&c->op.in[0]);
     for (int64_t g = 0; g <= groups; g++)
         if (offset[g] < (g ? offset[g - 1] : 0) || offset[g] > rows)
             return error_set(e, KILN_ERR_INVALID, "grouped_linear: offset %d of group %lld; they rise from 0 to %lld",
                              offset[g], (long long)g, (long long)rows);
+    for (int64_t r = 0; taken && r < rows; r++)
+        if (taken[r] < 0 || taken[r] >= places)
+            return error_set(e, KILN_ERR_INVALID, "take: place %d is outside the %lld of its axis", taken[r],
+                             (long long)places);
     return KILN_OK;
 }
 
@@ -293,7 +309,7 @@ void product_clear_others(const cpu_kernel *c, const kernel_args *a)
 {
     const int32_t *offset = a->in[3];
     const operand_desc *out = &c->op.out;
-    int64_t groups = c->op.in[1].shape.dim[0], rows = rows_of(&c->op.in[0]);
+    int64_t groups = c->op.in[1].shape.dim[0], rows = rows_of(out);
     for (int64_t r = 0; r < rows; r++)
         if (r < offset[0] || r >= offset[groups])
             memset((char *)a->out + (size_t)(r * out->ld) * size_of(out->dtype), 0,
@@ -320,7 +336,7 @@ static kiln_status run_groups(const cpu_kernel *c, const kernel_args *a, error *
 {
     const product_plan *p = c->plan;
     call j = {c, a};
-    TRY(product_check_offsets(c, a, e));
+    TRY(product_check_groups(c, a, e));
     return tiles_run(a->pool, (size_t)(p->matrices * p->column_tiles) + 1, group_tile, &j, e);
 }
 
@@ -466,7 +482,7 @@ kiln_status cpu_prepare_grouped_linear(cpu_kernel *c, error *e)
     return prepare(c,
                    &(product_plan){.type = cpu_gemm_type(c->op.precision),
                                    .matrices = w[0],
-                                   .I = rows_of(&c->op.in[0]),
+                                   .I = rows_of(&c->op.out),
                                    .J = w[1],
                                    .K = w[2],
                                    .b = rows_form(&c->op, 1)},

@@ -227,9 +227,9 @@ static void column_rows(const call *j, float *value, float *beside, const void *
 }
 
 /* Rows [first, last) that go into row `kept`, columns [column, column + n), n up to CHUNK. */
-static void column_piece(const call *j, int64_t kept, int64_t first, int64_t last, int64_t column, int64_t n, part *to)
+static void fold_columns(const call *j, int64_t kept, int64_t first, int64_t last, int64_t column, int64_t n,
+                         float *value, float *beside)
 {
-    float value[CHUNK], beside[CHUNK] = {0};
     const void *x[2 * BLOCK];
     part start = start_of(j->p->kind);
     int64_t most = j->p->kind == KILN_REDUCE_LOGSUMEXP ? 2 * BLOCK : BLOCK;
@@ -239,8 +239,31 @@ static void column_piece(const call *j, int64_t kept, int64_t first, int64_t las
         for (int64_t i = 0; i < now; i++) x[i] = numbers(j, operand_row(j->p, kept, r + i), column);
         column_rows(j, value, beside, x, (size_t)now, r - first, (size_t)n);
     }
+}
+
+/* Is what a column was folded to its result, in one piece? */
+static int is_finished(const call *j)
+{
+    uint32_t kind = j->p->kind;
+    return j->p->pieces == 1 && j->c->op.out.dtype != KILN_I32 &&
+           (kind == KILN_REDUCE_SUM || kind == KILN_REDUCE_PROD || kind == KILN_REDUCE_MAX || kind == KILN_REDUCE_MIN);
+}
+
+static void column_piece(const call *j, int64_t kept, int64_t first, int64_t last, int64_t column, int64_t n, part *to)
+{
+    float value[CHUNK], beside[CHUNK] = {0};
+    fold_columns(j, kept, first, last, column, n, value, beside);
     for (int64_t i = 0; i < n; i++)
         to[i] = (part){(double)value[i], (double)beside[i] + (is_place(j->p->kind) ? (double)first : 0)};
+}
+
+static void column_results(const call *j, int64_t kept, int64_t column, int64_t n)
+{
+    const operand_desc *out = &j->c->op.out;
+    float value[CHUNK];
+    fold_columns(j, kept, 0, j->p->gone, column, n, value, NULL);
+    j->c->k->store((char *)j->a->out + (size_t)(kept * out->ld + column) * size_of(out->dtype), out->dtype, value,
+                   (size_t)n);
 }
 
 static kiln_status column_tile(void *arg, size_t index, unsigned slot, error *e)
@@ -255,6 +278,10 @@ static kiln_status column_tile(void *arg, size_t index, unsigned slot, error *e)
         int64_t column = i % strips * CHUNK, n = min64(CHUNK, p->columns - column), piece = i / strips;
         int64_t kept = piece / p->pieces, first = piece % p->pieces * p->per_piece;
         part *to = p->pieces > 1 ? j->parts + piece * p->columns + column : own;
+        if (is_finished(j)) {
+            column_results(j, kept, column, n);
+            continue;
+        }
         column_piece(j, kept, first, min64(p->gone, first + p->per_piece), column, n, to);
         if (p->pieces == 1) store_results(j, kept * p->columns + column, own, n);
     }

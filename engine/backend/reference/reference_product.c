@@ -56,12 +56,17 @@ kiln_status reference_grouped_linear(const op_desc *op, const kernel_args *a, er
 {
     const int64_t *w = op->in[1].shape.dim;
     int64_t rows = operand_rows(&op->out), done = operand_get_i32(&op->in[3], a->in[3], 0);
+    int taken = op->n_in > 4 && op->in[4].dtype;
     for (int64_t g = 0; g <= w[0]; g++) {
         int64_t to = operand_get_i32(&op->in[3], a->in[3], g);
         if (to < 0 || to > rows || (g && to < operand_get_i32(&op->in[3], a->in[3], g - 1)))
             return error_set(e, KILN_ERR_INVALID, "grouped_linear: offset %lld of group %lld; they rise from 0 to %lld",
                              (long long)to, (long long)g, (long long)rows);
     }
+    for (int64_t r = 0, from; taken && r < rows; r++)
+        if ((from = operand_get_i32(&op->in[4], a->in[4], r)) < 0 || from >= operand_rows(&op->in[0]))
+            return error_set(e, KILN_ERR_INVALID, "take: place %lld is outside the %lld of its axis", (long long)from,
+                             (long long)operand_rows(&op->in[0]));
     for (int64_t r = 0; r < rows; r++)
         for (int64_t o = 0; r < done && o < w[1]; o++) operand_set(&op->out, a->out, r, o, 0);
     for (int64_t g = 0; g < w[0]; g++)
@@ -69,8 +74,9 @@ kiln_status reference_grouped_linear(const op_desc *op, const kernel_args *a, er
             for (int64_t o = 0; o < w[1]; o++) {
                 const float *row = (const float *)a->in[1] + (g * w[1] + o) * w[2];
                 double sum = op->in[2].dtype ? (double)operand_get(&op->in[2], a->in[2], g, o) : 0;
+                int64_t from = taken ? operand_get_i32(&op->in[4], a->in[4], done) : done;
                 for (int64_t i = 0; i < w[2]; i++)
-                    sum += (double)operand_get(&op->in[0], a->in[0], done, i) * (double)row[i];
+                    sum += (double)operand_get(&op->in[0], a->in[0], from, i) * (double)row[i];
                 operand_set(&op->out, a->out, done, o, (float)sum);
             }
     for (; done < rows; done++)
