@@ -203,7 +203,7 @@ static const char *cpu_numerics(void)
                                             [ATTEND_BY_PAIRS] = ", attention bf16",
                                             [ATTEND_BY_TILES] = ", attention bf16 tiles",
                                             [ATTEND_BY_PACKED] = ", attention bf16 packed 2"};
-    const char *type = cpu_gemm_type(KILN_BF16) == KILN_BF16 ? "bf16" : cpu_level_get() == CPU_AVX2 ? "f32 3" : "f32";
+    const char *type = cpu_gemm_type(KILN_BF16) == KILN_BF16 ? "bf16" : cpu_level_get() == CPU_AVX2 ? "f32 4" : "f32";
     char blocks[40] = "";
     if (cpu_blocks() != BLOCKS_WIDENED)
         snprintf(blocks, sizeof blocks, ", blocks int8 %d%s%s", INT8_REVISION,

@@ -12,6 +12,7 @@
 
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/library_edge.h"
+#include "backend/cpu/panel_product.h"
 #include "base/memory_alloc.h"
 
 #include <dnnl.h>
@@ -29,14 +30,12 @@ typedef const_dnnl_memory_desc_t md_ref;
 #define md_release(d) dnnl_memory_desc_destroy(d)
 #define md_by_strides dnnl_memory_desc_create_with_strides
 #define md_by_tag dnnl_memory_desc_create_with_tag
-#define md_by_part dnnl_memory_desc_create_submemory
 #else
 typedef const dnnl_memory_desc_t *md_ref;
 #define MD(d) (&(d))
 #define md_release(d) ((void)(d))
 #define md_by_strides dnnl_memory_desc_init_by_strides
 #define md_by_tag dnnl_memory_desc_init_by_tag
-#define md_by_part dnnl_memory_desc_init_submemory
 #endif
 
 const char *gemm_library_version(void)
@@ -49,7 +48,7 @@ const char *gemm_library_version(void)
 
 struct gemm {
     gemm_shape shape;
-    int64_t rows, columns; /* of the library's product: m and n, or more */
+    int by_panels; /* not the library's at all: panel_product.h */
     dnnl_primitive_desc_t desc;
     dnnl_primitive_t run;
     atomic_uchar has_run; /* what the library generates when it is first run is there */
@@ -127,26 +126,13 @@ static dnnl_data_type_t type_of_gemm(const gemm *p) { return p->shape.type == KI
 
 /* ---- making ---- */
 
-/* AVX2's product (jit_avx_gemm_f32) takes 6 rows and 16 columns at once. Of what is left it sums 4 or 5 rows and 9 to
- * 15 columns in the same order, fewer in another. So that the bits of a number depend on no row and no column beside
- * it, products whose rest is small get more of both. */
-static int sums_in_several_orders(const gemm_shape *s)
+/* The library's product by AVX2 (jit_avx_gemm_f32) reads weights as a matrix, and makes the sums of rows and columns
+ * that are left over in another order: so it is kiln's own there. */
+static int is_by_panels(const gemm_shape *s)
 {
     const dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
     return !s->conv && s->type == KILN_F32 && (isa == dnnl_cpu_isa_avx2 || isa == dnnl_cpu_isa_avx2_vnni);
 }
-static int64_t rows_in_one_order(const gemm_shape *s)
-{
-    enum { UNDIVIDED = 72 };
-    if (!sums_in_several_orders(s)) return s->m;
-    if (s->m > UNDIVIDED && s->m % 16 != 0) return (s->m + 11) / 12 * 12; /* 16 n, as whole tiles are, divide well */
-    return s->m % 6 >= 1 && s->m % 6 <= 3 ? s->m / 6 * 6 + 4 : s->m;
-}
-static int64_t columns_in_one_order(const gemm_shape *s)
-{
-    return sums_in_several_orders(s) && s->n % 16 >= 1 && s->n % 16 <= 8 ? (s->n + 15) / 16 * 16 : s->n;
-}
-static int filled_up(const gemm *p) { return p->rows != p->shape.m || p->columns != p->shape.n; }
 
 typedef struct {
     dnnl_memory_desc_t a, b, bias, c;
@@ -155,7 +141,7 @@ typedef struct {
 static dnnl_status_t describe_matmul(const gemm *p, operands *o)
 {
     const gemm_shape *s = &p->shape;
-    dnnl_dims_t a = {p->rows, s->k}, b = {s->k, p->columns}, c = {p->rows, p->columns}, bias = {1, p->columns};
+    dnnl_dims_t a = {s->m, s->k}, b = {s->k, s->n}, c = {s->m, s->n}, bias = {1, s->n};
     dnnl_status_t st = md_by_tag(&o->a, 2, a, type_of_gemm(p), dnnl_ab);
     if (st == dnnl_success) st = md_by_tag(&o->b, 2, b, type_of_gemm(p), dnnl_format_tag_any);
     if (st == dnnl_success) st = md_by_tag(&o->bias, 2, bias, dnnl_f32, dnnl_ab);
@@ -257,7 +243,11 @@ kiln_status gemm_new(const gemm_shape *s, const gemm *like, gemm **out, error *e
     gemm *p = mem_calloc(1, sizeof *p);
     if (!p) return error_set(e, KILN_ERR_NOMEM, "out of memory for a GEMM");
     p->shape = *s;
-    p->rows = rows_in_one_order(s), p->columns = columns_in_one_order(s);
+    p->by_panels = is_by_panels(s);
+    if (p->by_panels) {
+        *out = p;
+        return KILN_OK;
+    }
     making m = {.p = p, .like = like};
     at_the_edge(BYTES_TO_MAKE, make_it, &m, &m.status);
     if (m.status != dnnl_success) {
@@ -281,6 +271,7 @@ void gemm_free(gemm *p)
 const char *gemm_name(const gemm *p)
 {
     const char *name = "onednn";
+    if (p->by_panels) return "gemm:panels";
     dnnl_primitive_desc_query(p->desc, dnnl_query_impl_info_str, 0, (void *)&name);
     return name;
 }
@@ -295,8 +286,9 @@ static uint64_t mix(uint64_t h, const void *data, size_t n)
 
 uint64_t gemm_layout(const gemm *p)
 {
-    md_ref d = weights_of(p);
     uint64_t h = mix(0xcbf29ce484222325u, &p->shape.type, sizeof p->shape.type);
+    if (p->by_panels) return mix(mix(h, &p->shape.k, sizeof p->shape.k), &p->shape.n, sizeof p->shape.n);
+    md_ref d = weights_of(p);
 #if DNNL_VERSION_MAJOR >= 3
     int n = 0, column_tiles = 0;
     dnnl_dims_t *padded, *strides, *sizes, *places;
@@ -349,6 +341,7 @@ static void read_layout(md_ref d, layout_blocks *b)
 int gemm_words_of(const gemm *p, gemm_words *out)
 {
     layout_blocks b = {0};
+    if (p->by_panels) return 0;
     read_layout(weights_of(p), &b);
     int64_t in_word = p->shape.type == KILN_BF16 ? 2 : 1;
     int output = p->shape.conv ? 0 : 1, input = 1 - output, i = b.n - 1;
@@ -366,19 +359,16 @@ int gemm_words_of(const gemm *p, gemm_words *out)
     return 1;
 }
 
-size_t gemm_weight_bytes(const gemm *p) { return dnnl_memory_desc_get_size(weights_of(p)); }
-static size_t library_scratch_bytes(const gemm *p)
+size_t gemm_weight_bytes(const gemm *p)
 {
-    md_ref d = dnnl_primitive_desc_query_md(p->desc, dnnl_query_scratchpad_md, 0);
-    return d ? dnnl_memory_desc_get_size(d) : 0;
+    if (p->by_panels) return panel_product_weight_bytes((size_t)p->shape.n, (size_t)p->shape.k);
+    return dnnl_memory_desc_get_size(weights_of(p));
 }
-
-/* With operand, bias and result of more rows and columns than there are. */
 size_t gemm_scratch_bytes(const gemm *p)
 {
-    if (!filled_up(p)) return library_scratch_bytes(p);
-    const int64_t floats = p->rows * (p->shape.k + p->columns) + p->columns;
-    return round_up(library_scratch_bytes(p), 64) + (size_t)floats * sizeof(float);
+    if (p->by_panels) return panel_product_scratch_bytes((size_t)p->shape.m, (size_t)p->shape.n);
+    md_ref d = dnnl_primitive_desc_query_md(p->desc, dnnl_query_scratchpad_md, 0);
+    return d ? dnnl_memory_desc_get_size(d) : 0;
 }
 
 /* ---- doing ---- */
@@ -447,14 +437,11 @@ static void pack_it(void *arg)
 {
     packing *j = arg;
     const gemm *p = j->p;
-    const int part = p->columns != p->shape.n; /* of the weights that the library's product has */
-    dnnl_memory_desc_t from, to;
-    memset(&to, 0, sizeof to);
+    dnnl_memory_desc_t from;
     j->status = describe_plain(&p->shape, j->columns, &from);
     if (j->status != dnnl_success) return;
-    if (part) j->status = md_by_part(&to, weights_of(p), (dnnl_dims_t){p->shape.k, p->shape.n}, (dnnl_dims_t){0, 0});
-    if (j->status == dnnl_success) reorder_into(MD(from), part ? MD(to) : weights_of(p), j);
-    md_release(to), md_release(from);
+    reorder_into(MD(from), weights_of(p), j);
+    md_release(from);
 }
 
 /* [n][k] or [n][i][kh][kw] in f32 -> the layout that the GEMM chose */
@@ -462,6 +449,10 @@ static kiln_status pack_as(const gemm *p, const float *b, int columns, void *pac
 {
     const gemm_shape *s = &p->shape;
     packing j = {.p = p, .b = b, .packed = packed, .columns = columns};
+    if (p->by_panels) {
+        panel_product_pack(b, columns, (size_t)s->n, (size_t)s->k, packed);
+        return KILN_OK;
+    }
     size_t elements = (size_t)(s->conv ? s->n * s->i * (s->kd ? s->kd : 1) * s->kh * s->kw : s->n * s->k);
     if (gemm_weight_bytes(p) != elements * (s->type == KILN_F32 ? 4u : 2u))
         memset(packed, 0, gemm_weight_bytes(p)); /* what fills up its blocks */
@@ -488,9 +479,14 @@ static void run_it(void *arg)
     r->status = execute(r->run, r->rows, r->n);
 }
 
-static kiln_status run_rows(const gemm *p, const void *a, const void *packed, const float *bias, float *c,
-                            void *scratch, error *e)
+kiln_status gemm_run(const gemm *p, const void *a, const void *packed, const float *bias, float *c, void *scratch,
+                     error *e)
 {
+    const gemm_shape *s = &p->shape;
+    if (p->by_panels) {
+        panel_product_run((size_t)s->m, (size_t)s->n, (size_t)s->k, a, packed, s->bias ? bias : NULL, c, scratch);
+        return KILN_OK;
+    }
     const bound rows[] = {
         {DNNL_ARG_SRC, dnnl_primitive_desc_query_md(p->desc, dnnl_query_src_md, 0), (void *)(uintptr_t)a},
         {DNNL_ARG_WEIGHTS, weights_of(p), (void *)(uintptr_t)packed},
@@ -504,22 +500,4 @@ static kiln_status run_rows(const gemm *p, const void *a, const void *packed, co
     at_the_edge(atomic_load(has_run) ? BYTES_TO_RUN : BYTES_TO_PACK, run_it, &r, &r.status);
     if (r.status == dnnl_success) atomic_store(has_run, 1);
     return library(r.status, p->shape.conv ? "convolution" : "matrix product", e);
-}
-
-kiln_status gemm_run(const gemm *p, const void *a, const void *packed, const float *bias, float *c, void *scratch,
-                     error *e)
-{
-    if (!filled_up(p)) return run_rows(p, a, packed, bias, c, scratch, e);
-    const gemm_shape *s = &p->shape;
-    const size_t rows = (size_t)s->m, columns = (size_t)s->n, wide = (size_t)p->columns, depth = (size_t)s->k;
-    const size_t all = (size_t)p->rows * depth;
-    float *more = (float *)(void *)((char *)scratch + round_up(library_scratch_bytes(p), 64)), *added = more + all,
-          *sums = added + wide;
-    memcpy(more, a, rows * depth * sizeof *more);
-    memset(more + rows * depth, 0, (all - rows * depth) * sizeof *more);
-    memset(added, 0, wide * sizeof *added);
-    if (s->bias) memcpy(added, bias, columns * sizeof *added);
-    TRY(run_rows(p, more, packed, added, sums, scratch, e));
-    for (size_t row = 0; row < rows; row++) memcpy(c + row * columns, sums + row * wide, columns * sizeof *c);
-    return KILN_OK;
 }
