@@ -127,6 +127,9 @@
             0                                                                                                          \
     }
 
+/* What fuse_taken() makes, for backends that take it: CUDA's has no kernel for it. */
+static inline int is_of_taken_rows(const op_case *c) { return c->op.kind == OP_GROUPED_LINEAR && c->op.n_in > 4; }
+
 static const op_case cases[] = {
     WRITE("rows of one sequence", 1, X(1, 9, 37), IDS(1), X(1, 4, 37)),
     WRITE("round the end, one offset a sequence", 1, X(3, 5, 2, 19), IDS(3), X(3, 5, 2, 19)),
