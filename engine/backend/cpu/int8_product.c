@@ -466,8 +466,8 @@ static void cut(int8_plan *p, const op_desc *op)
     p->column_tiles = (p->J + p->width - 1) / p->width;
     /* What is unpacked and a group's rows should fit the nearest cache together: 256 of blocks of 256, more where they
      * are interleaved and not unpacked. Blocks of 32 are better unpacked by more, all of them where that is possible.
-     * By AVX2, where nothing else is quicker than the cache, 256 of any (0.92 to 0.95 of the time of 512, 0.91 of
-     * 768's), and 512 of a linear's: rows of 16 bits take twice as much.
+     * By AVX2, where nothing else is quicker than the cache, 256 of any (0.93 to 0.98 of the time of 512, 0.87 to
+     * 0.93 of 768's), and 512 of a linear's: rows of 16 bits take twice as much.
      */
     p->deep = !grouped || p->K > INT8_DEEP ? DEEP : INT8_DEEP;
     if (grouped && p->b.block == 256) p->deep = p->form->interleaved ? DEEP : INT8_PART;

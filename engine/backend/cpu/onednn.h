@@ -1,8 +1,9 @@
 /* onednn.h - all that the backend knows of oneDNN: one GEMM or convolution on one thread.
  *
  * A GEMM is compiled when made, may then run from any number of threads at once (each with its own scratch), and
- * uses one thread itself, so its result depends on nothing but its operands. Weights lie in the library's own layout;
- * a GEMM made `like` another reads weights packed for that one.
+ * uses one thread itself, so its result depends on nothing but its operands. Weights lie in the library's own layout,
+ * or in panels where the product is kiln's own (f32 by AVX2, panel_product.h); a GEMM made `like` another reads weights
+ * packed for that one.
  */
 #ifndef KILN_BACKEND_CPU_ONEDNN_H
 #define KILN_BACKEND_CPU_ONEDNN_H
