@@ -72,7 +72,8 @@ typedef struct {
 
 /* softmax(softcap(q k^T scale) + mask + bias) v, head by head, over the keys that a query may see:
  *   q [N,Tq,heads*D], k [N,Tk,kv_heads*D], v [N,Tk,kv_heads*Dv] -> [N,Tq,heads*Dv]
- * Query i is at position offset + i, key j at key_position[j], or j. A query that sees no key gives 0. */
+ * Query i is at position offset + i, key j at key_position[j], or j. A query that sees no key gives 0, and
+ * one with a score that is NaN gives NaN. */
 typedef struct {
     uint32_t size;
     int32_t heads;

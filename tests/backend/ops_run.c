@@ -482,7 +482,7 @@ void *setup_run(const op_setup *s, const backend *b, pool *p, int repeat, double
     return NULL;
 }
 
-static double element(const op_setup *s, const void *all, int64_t r, int64_t c)
+double setup_element(const op_setup *s, const void *all, int64_t r, int64_t c)
 {
     size_t at = (size_t)(r * s->op.out.ld + c);
     const unsigned char *data = (const unsigned char *)all + GUARD;
@@ -517,11 +517,11 @@ int setup_near(const op_setup *s, const void *a, const void *b, double tolerance
     double difference = 0, norm = 0, worst = 0;
     int64_t R = rows(&s->op.out), C = columns(&s->op.out), bad = 0;
     for (int64_t r = 0; r < R; r++)
-        for (int64_t c = 0; c < C; c++) norm += element(s, b, r, c) * element(s, b, r, c);
+        for (int64_t c = 0; c < C; c++) norm += setup_element(s, b, r, c) * setup_element(s, b, r, c);
     double rms = R && C ? sqrt(norm / (double)(R * C)) : 0;
     for (int64_t r = 0; r < R; r++)
         for (int64_t c = 0; c < C; c++) {
-            double x = element(s, a, r, c), y = element(s, b, r, c), d = fabs(x - y);
+            double x = setup_element(s, a, r, c), y = setup_element(s, b, r, c), d = fabs(x - y);
             difference += d * d;
             double own = d / fmax(fmax(fabs(y), rms), 1e-30);
             if (!(own <= worst)) worst = own;

@@ -36,6 +36,8 @@ void *setup_run(const op_setup *s, const backend *b, pool *p, int repeat, double
                 kiln_status *status);
 /* Bytes of what it returns: guards, the result, and its other results. */
 size_t setup_bytes(const op_setup *s);
+/* A number of the result. */
+double setup_element(const op_setup *s, const void *all, int64_t row, int64_t column);
 /* 1 when within tolerance: relative error of the whole, and of every element against max(|b|, rms). */
 int setup_near(const op_setup *s, const void *a, const void *b, double tolerance, const char *what);
 

@@ -197,12 +197,22 @@ static void put(const op_setup *s, uint32_t i, int64_t at, float v)
         ((uint16_t *)s->in[i])[at] = s->op.in[i].dtype == KILN_BF16 ? bf16_from_f32(v) : f16_from_f32(v);
 }
 
+/* The reference takes its time over attention: of that NaN alone, in small ones, as they are. */
+static int goes_with(const op_case *c, size_t variant, special kind)
+{
+    const operand_desc *in = c->op.in;
+    if (c->op.kind != OP_ATTENTION) return takes_any(c->name);
+    return kind == WITH_NAN && variant <= 1 && shape_count(&in[0].shape) * in[1].shape.dim[1] <= 1 << 20;
+}
+
 /* Of the first operand a row in three is as it was, so that both are seen beside each other. */
 static void spoil(const op_setup *s, special kind)
 {
     for (uint32_t i = 0; i < s->op.n_in && kind; i++) {
         const operand_desc *d = &s->op.in[i];
         if (d->weight || !(d->dtype == KILN_F32 || d->dtype == KILN_BF16 || d->dtype == KILN_F16)) continue;
+        if (s->op.kind == OP_ATTENTION && (i == 2 || d->shape.rank == 1))
+            continue; /* values that no query sees may be read, and a sink is no score */
         int64_t columns = d->shape.rank ? d->shape.dim[d->shape.rank - 1] : 1,
                 rows = columns ? shape_count(&d->shape) / columns : 0;
         for (int64_t r = 0; r < rows; r++)
@@ -216,15 +226,6 @@ static void spoil(const op_setup *s, special kind)
     }
 }
 
-static double element(const op_setup *s, const unsigned char *all, int64_t at)
-{
-    const unsigned char *data = all + GUARD;
-    if (s->op.out.dtype == KILN_BF16) return (double)bf16_to_f32(((const uint16_t *)(const void *)data)[at]);
-    if (s->op.out.dtype == KILN_F16) return (double)f16_to_f32(((const uint16_t *)(const void *)data)[at]);
-    if (s->op.out.dtype == KILN_I32) return (double)((const int32_t *)(const void *)data)[at];
-    return (double)((const float *)(const void *)data)[at];
-}
-
 /* The same kind of number everywhere, and near where it is finite. */
 static int same_kind(const op_setup *s, const unsigned char *a, const unsigned char *b, double tolerance,
                      const char *what)
@@ -234,7 +235,7 @@ static int same_kind(const op_setup *s, const unsigned char *a, const unsigned c
             rows = columns ? shape_count(&d->shape) / columns : 0;
     for (int64_t r = 0; r < rows; r++)
         for (int64_t c = 0; c < columns; c++) {
-            double x = element(s, a, r * d->ld + c), y = element(s, b, r * d->ld + c);
+            double x = setup_element(s, a, r, c), y = setup_element(s, b, r, c);
             int same = isnan(x)               ? isnan(y)
                        : isinf(y) || isinf(x) ? x == y
                                               : fabs(x - y) <= 32 * tolerance * fmax(1, fabs(y));
@@ -329,10 +330,10 @@ static int run_all(void)
     for (size_t v = 0; v < sizeof variants / sizeof variants[0]; v++) {
         for (size_t i = 0; i < sizeof more / sizeof more[0]; i++)
             for (special k = AS_THEY_ARE; k < SPECIALS; k++)
-                if (!k || takes_any(more[i].name)) failed += !run_case(&more[i], v, k, pools), ran++;
+                if (!k || goes_with(&more[i], v, k)) failed += !run_case(&more[i], v, k, pools), ran++;
         for (size_t i = 0; i < N_CASES; i++)
             for (special k = WITH_NAN; k < SPECIALS; k++)
-                if (takes_any(cases[i].name)) failed += !run_case(&cases[i], v, k, pools), ran++;
+                if (goes_with(&cases[i], v, k)) failed += !run_case(&cases[i], v, k, pools), ran++;
     }
     static const uint32_t types[] = {KILN_F32, KILN_BF16, KILN_F16};
     for (size_t i = 0; i < 6; i++) failed += !norm_of_stripes(types[i / 2], pools[i % 2]), ran++;

@@ -444,6 +444,39 @@ static int hidden_keys(const job *j, const backend *b, int *ran)
     return failed;
 }
 
+/* A score that is NaN makes all of its query's result NaN, as softmax does, and no other's. */
+static int scores_of_nan(const job *j, const backend *b, int *ran)
+{
+    enum { QUERIES = 17, KEYS = 70, ALL_ROW = 3, ONE_ROW = 5, LATE_ROW = 16 };
+    static const op_case masked[] = {
+        ATTEND("NaN, head of 40", 1, QUERIES, KEYS, 1, 40, 0, 4, X(1, 1, QUERIES, KEYS)),
+        ATTEND("NaN, head of 512", 1, QUERIES, KEYS, 1, 512, 0, 4, X(1, 1, QUERIES, KEYS))};
+    int failed = 0;
+    (void)j;
+    for (size_t i = 0; i < 2 * sizeof masked / sizeof masked[0]; i++) {
+        const op_case *c = &masked[i / 2];
+        op_setup s;
+        if (!setup_make(&s, c, i % 2 ? KILN_BF16 : KILN_F32, 0)) return failed + 1;
+        float *mask = s.in[3];
+        for (int k = 0; k < KEYS; k++) mask[ALL_ROW * KEYS + k] = NAN;
+        mask[ONE_ROW * KEYS + 2] = mask[LATE_ROW * KEYS + 68] = NAN;
+        void *wanted = setup_run(&s, &backend_reference, NULL, 1, NULL, NULL, NULL),
+             *got = setup_run(&s, b, NULL, 1, NULL, NULL, NULL);
+        int same = wanted && got;
+        for (int64_t r = 0; r < QUERIES && same; r++)
+            for (int64_t k = 0; k < s.op.out.shape.dim[2]; k++) {
+                int none = r == ALL_ROW || r == ONE_ROW || r == LATE_ROW;
+                same &=
+                    !isnan(setup_element(&s, wanted, r, k)) == !none && !isnan(setup_element(&s, got, r, k)) == !none;
+            }
+        if (!same) printf("  %s %s: NaN is elsewhere\n", c->name, i % 2 ? "bf16" : "f32");
+        (*ran)++, failed += !same;
+        mem_free(wanted), mem_free(got);
+        setup_free(&s);
+    }
+    return failed;
+}
+
 static void test_every_op_with_plain_products(void)
 {
     if (full())
@@ -484,6 +517,7 @@ static void test_convolutions_with_cudnn(void)
         (job){"cudnn", 2, full() ? 3 : 1, full() ? NULL : "conv2d", 90, full() ? 0 : (uint32_t)KILN_BF16, table});
 }
 static void test_keys_hidden_by_a_mask(void) { in_process((job){"mma", 0, 1, NULL, 90, 0, hidden_keys}); }
+static void test_scores_that_are_nan(void) { in_process((job){"mma", 0, 1, NULL, 90, 0, scores_of_nan}); }
 
 /* What a device is asked for when nobody says: in a process each, which opens one chip. */
 static void test_the_precision_that_suits_the_chip(void)
@@ -576,6 +610,7 @@ int main(int argc, char **argv)
                                       CASE(test_every_op_with_the_library),
                                       CASE(test_convolutions_with_cudnn),
                                       CASE(test_keys_hidden_by_a_mask),
+                                      CASE(test_scores_that_are_nan),
                                       CASE(test_products_of_warpgroups), /* late: no chip has run it yet */
                                       CASE(test_every_kernel_ran),
                                       CASE(test_the_precision_that_suits_the_chip)};

@@ -7,7 +7,7 @@
  * heads that share their keys share strips. Arithmetic is f32; K and V are widened block by block into scratch that
  * stays in cache. Where products of bf16 are the faster ones and Q, K and V are bf16, scores and sums are f32 and
  * exponentials are rounded to bf16 (attention_words.h). Blocks that no query sees are not read. A query that sees no
- * key gives 0.
+ * key gives 0, one with a score that is NaN gives NaN.
  */
 #include "backend/cpu/attention_decode.h"
 #include "backend/cpu/attention_packed.h"
@@ -160,8 +160,9 @@ static void store_lse(const attention_view *v, const attention_run *r, const flo
     if (!v->c->op.n_more || !to) return;
     to += (v->image * p->heads + r->head) * p->Tq + r->query;
     for (int64_t i = 0; i < r->n; i++)
-        to[i] = sum[r->at + i] > 0 ? (float)((double)max[r->at + i] / (double)log2_e + log((double)sum[r->at + i]))
-                                   : -INFINITY;
+        to[i] = sum[r->at + i] > 0 || isnan(sum[r->at + i])
+                    ? (float)((double)max[r->at + i] / (double)log2_e + log((double)sum[r->at + i]))
+                    : -INFINITY;
 }
 
 static void store_run(const attention_view *v, const attention_run *r, const float *rows)

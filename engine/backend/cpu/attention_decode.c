@@ -307,7 +307,7 @@ static void join_column(const attention_view *v, const call *j, int64_t head, in
     v->c->k->store((char *)v->a->out + (size_t)place * size_of(out->dtype), out->dtype, row, Dv);
     if (v->c->op.n_more && v->a->more[0])
         ((float *)v->a->more[0])[(v->image * p->heads + head) * p->Tq + query] =
-            total > 0 ? (float)(top / (double)log2_e + log(total)) : -INFINITY;
+            total > 0 || isnan(total) ? (float)(top / (double)log2_e + log(total)) : -INFINITY;
 }
 
 static kiln_status join_tile(void *arg, size_t index, unsigned slot, error *e)

@@ -169,25 +169,42 @@ static void dots(float *out, const float *w, const float *x, size_t ldx, size_t 
     if (r < m) dots_of(1, out + r, w, x + r * ldx, ldx, n);
 }
 
+/* Some vectors of columns at once: the greatest of one alone would wait for itself. A NaN is in no maximum, and in the
+ * sum. */
+INLINE int softmax_columns(const size_t vectors, float *s, size_t ld, size_t keys, float *max, float *sum, float *scale)
+{
+    vf before[2], top[2], base[2], sums[2] = {{0}};
+    int rescale = 0;
+    UNROLL for (size_t v = 0; v < vectors; v++) before[v] = top[v] = get(max + v * LANES);
+    for (size_t i = 0; i < keys; i++)
+        UNROLL for (size_t v = 0; v < vectors; v++) top[v] = vmax(get(s + i * ld + v * LANES), top[v]);
+    UNROLL for (size_t v = 0; v < vectors; v++) base[v] =
+        pick(top[v] == splat(-INFINITY), splat(0), top[v]); /* nothing seen so far: all stays 0 */
+    for (size_t i = 0; i < keys; i++) UNROLL for (size_t v = 0; v < vectors; v++)
+        {
+            vf p = vexp2_low(get(s + i * ld + v * LANES) - base[v]);
+            sums[v] += p;
+            put(s + i * ld + v * LANES, p);
+        }
+    UNROLL for (size_t v = 0; v < vectors; v++)
+    {
+        vf factor = vexp2_low(before[v] - base[v]);
+        vi moved = top[v] > before[v];
+        for (size_t i = 0; i < LANES; i++) rescale |= moved[i];
+        put(scale + v * LANES, factor);
+        put(max + v * LANES, top[v]);
+        put(sum + v * LANES, VFMA(get(sum + v * LANES), factor, sums[v]));
+    }
+    return rescale;
+}
+
 static int softmax(float *s, size_t ld, size_t keys, size_t columns, float *max, float *sum, float *scale)
 {
+    size_t c = 0;
     int rescale = 0;
-    for (size_t c = 0; c < columns; c += LANES) {
-        vf before = get(max + c), top = before, sums = {0};
-        for (size_t i = 0; i < keys; i++) top = vmax(get(s + i * ld + c), top);
-        vf base = pick(top == splat(-INFINITY), splat(0), top); /* nothing seen so far: all stays 0 */
-        for (size_t i = 0; i < keys; i++) {
-            vf p = vexp2_low(get(s + i * ld + c) - base);
-            sums += p;
-            put(s + i * ld + c, p);
-        }
-        vf factor = vexp2_low(before - base);
-        vi moved = top > before;
-        for (size_t i = 0; i < LANES; i++) rescale |= moved[i];
-        put(scale + c, factor);
-        put(max + c, top);
-        put(sum + c, VFMA(get(sum + c), factor, sums));
-    }
+    for (; c + 2 * LANES <= columns; c += 2 * LANES)
+        rescale |= softmax_columns(2, s + c, ld, keys, max + c, sum + c, scale + c);
+    if (c < columns) rescale |= softmax_columns(1, s + c, ld, keys, max + c, sum + c, scale + c);
     return rescale;
 }
 

@@ -143,16 +143,17 @@ static __device__ __forceinline__ void make_scores(const cu_attention &a, const 
     }
 }
 
-/* A thread a query: scores become weights, and what was summed so far shrinks to the new maximum. */
+/* A thread a query: scores become weights, and what was summed so far shrinks to the new maximum. A NaN is in no
+ * maximum, and in the sum. */
 static __device__ __forceinline__ void soften(const tile &t)
 {
     int r = (int)threadIdx.x;
     if (r >= t.size.queries) return;
     float *s = t.score + r * (t.size.keys + 1), max = t.max[r], sum = 0;
     for (int k = 0; k < t.size.keys; k++) max = fmaxf(max, s[k]);
-    float shrink = max == -INFINITY ? 1.0f : expf(t.max[r] - max);
+    float base = max == -INFINITY ? 0.0f : max, shrink = expf(t.max[r] - base); /* nothing seen so far: all is 0 */
     for (int k = 0; k < t.size.keys; k++) {
-        s[k] = max == -INFINITY ? 0.0f : expf(s[k] - max);
+        s[k] = expf(s[k] - base);
         sum += s[k];
     }
     t.sum[r] = t.sum[r] * shrink + sum;
@@ -199,11 +200,11 @@ static __device__ __forceinline__ void store(const cu_attention &a, const tile &
         int r = i / (int)a.head_v, c = i % (int)a.head_v;
         if (q0 + r < a.queries)
             cu_store(a.out, a.out_type, (n * a.queries + q0 + r) * a.out_ld + h * a.head_v + c,
-                     t.sum[r] > 0 ? t.acc[i] / t.sum[r] : 0);
+                     t.sum[r] == 0 ? 0 : t.acc[i] / t.sum[r]);
     }
     int r = (int)threadIdx.x;
     if (a.more.lse && r < t.size.queries && q0 + r < a.queries)
-        a.more.lse[(n * a.heads + h) * a.queries + q0 + r] = t.sum[r] > 0 ? t.max[r] + logf(t.sum[r]) : -INFINITY;
+        a.more.lse[(n * a.heads + h) * a.queries + q0 + r] = t.sum[r] == 0 ? -INFINITY : t.max[r] + logf(t.sum[r]);
 }
 
 static __global__ void __launch_bounds__(THREADS) attention(cu_attention a)

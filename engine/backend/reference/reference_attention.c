@@ -75,6 +75,8 @@ static double score_at(const attending *t, int64_t k)
                                    t->h);
 }
 
+static double most_or_nan(double a, double b) { return isnan(a) || isnan(b) ? (double)NAN : fmax(a, b); }
+
 /* softmax(scores) v for one query of one head: two passes over the keys, and one for every few columns of the result,
  * which is as many as are summed at a time without memory of their own. */
 static void attend(const attending *t)
@@ -84,24 +86,24 @@ static void attend(const attending *t)
     double most = has(t, SINKS) ? (double)operand_get(&op->in[SINKS], t->a->in[SINKS], 0, t->h) : -INFINITY;
     double sink = most, total = 0;
     int64_t row = t->n * t->queries + t->q;
-    for (int64_t k = 0; k < t->keys; k++) most = fmax(most, score_at(t, k));
-    for (int64_t k = 0; k < t->keys && most > -INFINITY; k++) total += exp(score_at(t, k) - most);
-    if (has(t, SINKS)) total += exp(sink - most);
+    for (int64_t k = 0; k < t->keys; k++) most = most_or_nan(most, score_at(t, k));
+    for (int64_t k = 0; k < t->keys && most != -INFINITY; k++) total += exp(score_at(t, k) - most);
+    if (has(t, SINKS) && sink != -INFINITY) total += exp(sink - most);
     for (int64_t first = 0; first < t->Dv; first += AT_ONCE) {
         int64_t count = t->Dv - first < AT_ONCE ? t->Dv - first : AT_ONCE;
         double sum[AT_ONCE] = {0};
-        for (int64_t k = 0; k < t->keys && total > 0; k++) {
+        for (int64_t k = 0; k < t->keys && total != 0; k++) {
             double weight = exp(score_at(t, k) - most);
-            for (int64_t i = 0; weight > 0 && i < count; i++)
+            for (int64_t i = 0; weight != 0 && i < count; i++)
                 sum[i] += weight * (double)operand_get(&op->in[V], t->a->in[V], key_row(t, k),
                                                        t->h / t->group * t->Dv + first + i);
         }
         for (int64_t i = 0; i < count; i++)
-            operand_set(&op->out, t->a->out, row, t->h * t->Dv + first + i, total > 0 ? (float)(sum[i] / total) : 0);
+            operand_set(&op->out, t->a->out, row, t->h * t->Dv + first + i, total != 0 ? (float)(sum[i] / total) : 0);
     }
     if (op->n_more && t->a->more[0])
         ((float *)t->a->more[0])[(t->n * t->heads + t->h) * t->queries + t->q] =
-            total > 0 ? (float)(most + log(total)) : -INFINITY;
+            total != 0 ? (float)(most + log(total)) : -INFINITY;
 }
 
 static kiln_status check_places(attending *t, error *e)
