@@ -242,7 +242,7 @@ static void test_short_functions_are_near_libms(void)
         {MAP_RSQRT, root_inverse},
     };
     for (size_t f = 0; f < sizeof shorts / sizeof shorts[0]; f++)
-        for (size_t t = 2; t < n_tables; t++) /* the others have none of their own */
+        for (size_t t = 1; t < n_tables; t++) /* the plain ones are those of f32 */
             for (uint32_t high = 0; high < 1 << 16; high += 16) {
                 float x[16], got[16];
                 for (uint32_t i = 0; i < 16; i++) x[i] = of_bits((high + i) << 16);
@@ -269,7 +269,7 @@ static void test_short_quotients_are_near_quotients(void)
     static const uint16_t of[] = {0x0000, 0x8000, 0x0001, 0x0080, 0x2f31, 0x3f80,
                                   0xbfa7, 0x4049, 0x7f7f, 0x7f80, 0x7fc0};
     for (size_t f = 0; f < sizeof of / sizeof of[0]; f++)
-        for (size_t t = 2; t < n_tables; t++)
+        for (size_t t = 1; t < n_tables; t++)
             for (uint32_t high = 0; high < 1 << 16; high += 16) {
                 uint16_t a[16], b[16];
                 float got[16];

@@ -197,7 +197,7 @@ const char *cpu_features(void) { return levels[cpu_level_get()].text; }
 
 static const char *cpu_numerics(void)
 {
-    static char text[144]; /* written with the same bytes by whoever comes first */
+    static char text[160]; /* written with the same bytes by whoever comes first */
     /* A number is raised when the bits of that way change. */
     static const char *const attention[] = {[ATTEND_BY_F32] = "",
                                             [ATTEND_BY_PAIRS] = ", attention bf16",
@@ -210,7 +210,7 @@ static const char *cpu_numerics(void)
                  cpu_blocks() == BLOCKS_BY_SHAPE ? " by shape" : "",
                  cpu_int8_kernels(0)->keep_codes ? " codes kept" : "");
     const char *convolution = cpu_level_get() == CPU_AMX && cpu_gemm_type(KILN_BF16) == KILN_BF16 ? ", tiles 3" : "";
-    snprintf(text, sizeof text, "%s, norms 2, gemm %s%s%s, oneDNN %s%s", cpu_features(), type, convolution,
+    snprintf(text, sizeof text, "%s, norms 2, functions 2, gemm %s%s%s, oneDNN %s%s", cpu_features(), type, convolution,
              attention[cpu_attention()], gemm_library_version(), blocks);
     return text;
 }
@@ -240,11 +240,19 @@ static int passes_through(op_kind kind)
     }
 }
 
-static cpu_kernels saturating, past;
+/* Products whose activation is the last thing before they are stored in bf16. */
+static int few_bits_do(const op_desc *op)
+{
+    return !passes_through(op->kind) && op->kind != OP_ATTENTION && op->kind != OP_CUSTOM &&
+           op->out.dtype == KILN_BF16 && !op->epilogue.residual;
+}
+
+static cpu_kernels saturating, past, few_bits;
 static pthread_once_t tables_once = PTHREAD_ONCE_INIT;
 static void tables_init(void)
 {
-    saturating = past = *cpu_kernels_get();
+    saturating = past = few_bits = *cpu_kernels_get();
+    few_bits.act = few_bits.act_short, few_bits.geglu = few_bits.geglu_short;
     saturating.store = saturating.store_saturating;
     past.store = past.store_past, past.copy = past.copy_past;
     past.transpose = past.transpose_past, past.transpose_half = past.transpose_half_past;
@@ -253,6 +261,7 @@ const cpu_kernels *cpu_kernels_for(const op_desc *op)
 {
     pthread_once(&tables_once, tables_init);
     if (op_saturates(op)) return &saturating;
+    if (few_bits_do(op)) return &few_bits;
     int large = shape_count(&op->out.shape) >= machine.large / (int64_t)size_of(op->out.dtype);
     return large && passes_through(op->kind) ? &past : cpu_kernels_get();
 }

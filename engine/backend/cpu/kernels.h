@@ -71,6 +71,9 @@ typedef struct cpu_kernels {
     /* x = act(x). exp within 2 ulp; erf within 1.5e-7 absolute (Abramowitz and Stegun 7.1.26). */
     void (*act)(float *x, uint32_t act, size_t n);
     void (*geglu)(float *value, const float *gate, size_t n); /* value *= gelu(gate)          */
+    /* The same by functions of kernels_short.h, for what is stored in bf16 as it is. */
+    void (*act_short)(float *x, uint32_t act, size_t n);
+    void (*geglu_short)(float *value, const float *gate, size_t n);
     /* One operation of an expression (map_op, but LOAD and NUMBER); `to` may be one of its operands. */
     void (*map)(uint32_t op, const map_row *row);
     void (*add)(float *x, const float *y, size_t n); /* x += y                       */

@@ -76,6 +76,14 @@ INLINE __m256i narrowed(vf v)
 #endif
     return _mm512_cvtepi32_epi16((__m512i)(rounded(v) >> 16));
 }
+#elif LANES == 8
+INLINE __m256i narrowed_two(vf a, vf b)
+{
+    enum { IN_ORDER = 0xd8 }; /* quarters 0, 2, 1, 3 */
+    __m256i h = _mm256_packus_epi32((__m256i)(rounded(a) >> 16), (__m256i)(rounded(b) >> 16));
+    return _mm256_permute4x64_epi64(h, IN_ORDER);
+}
+INLINE void narrow_two(uint16_t *to, vf a, vf b) { _mm256_storeu_si256((__m256i *)(void *)to, narrowed_two(a, b)); }
 #endif
 
 /* ---- f16 ---- */
@@ -172,7 +180,7 @@ static void load(float *dst, const void *src, uint32_t dtype, size_t n)
 static void store_bf16(uint16_t *p, const float *src, size_t n)
 {
     size_t i = 0;
-#if LANES == 16
+#if LANES >= 8
     for (; i + 2 * LANES <= n; i += 2 * LANES) narrow_two(p + i, get(src + i), get(src + i + LANES));
 #endif
     for (; i + LANES <= n; i += LANES) {
@@ -250,18 +258,18 @@ INLINE void line_past(void *to, const uint32_t dtype, const float *src)
         _mm512_stream_si512(line, _mm512_loadu_si512(half));
     }
 #else
-    for (size_t i = 0; i < (dtype == KILN_F32 ? 2 : 4); i++) {
-        uint16_t half[LANES];
-        vh h;
-        if (dtype == KILN_F32) {
-            _mm256_stream_ps((float *)to + i * LANES, (__m256)get(src + i * LANES));
-            continue;
+    for (size_t i = 0; i < 2; i++) {
+        __m256i *half_line = (__m256i *)to + i;
+        const float *from = src + i * (dtype == KILN_F32 ? LANES : 2 * LANES);
+        if (dtype == KILN_F32)
+            _mm256_stream_si256(half_line, (__m256i)get(from));
+        else if (dtype == KILN_BF16)
+            _mm256_stream_si256(half_line, narrowed_two(get(from), get(from + LANES)));
+        else {
+            uint16_t half[2 * LANES];
+            narrow_f16(half, get(from)), narrow_f16(half + LANES, get(from + LANES));
+            _mm256_stream_si256(half_line, _mm256_loadu_si256((const __m256i *)(const void *)half));
         }
-        if (dtype == KILN_BF16)
-            h = narrow(get(src + i * LANES)), memcpy(half, &h, sizeof half);
-        else
-            narrow_f16(half, get(src + i * LANES));
-        _mm_stream_si128((__m128i *)to + i, _mm_loadu_si128((const __m128i *)(const void *)half));
     }
 #endif
 }

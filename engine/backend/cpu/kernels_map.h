@@ -105,7 +105,7 @@ INLINE void map_put_two(const map_row *r, size_t i, const vf v[2])
     }
 #define EITHER(of_few_bits, expr)                                                                                      \
     do {                                                                                                               \
-        if (LANES == 16 && r->few_bits)                                                                                \
+        if (LANES >= 8 && r->few_bits)                                                                                \
             UNARY(of_few_bits);                                                                                        \
         else                                                                                                           \
             UNARY(expr);                                                                                               \
@@ -169,7 +169,7 @@ static void map_operator(uint32_t op, const map_row *r)
     case MAP_SUB: BINARY(x - y); break;
     case MAP_MUL: BINARY(x * y); break;
     case MAP_DIV:
-        if (LANES == 16 && r->few_bits)
+        if (LANES >= 8 && r->few_bits)
             BINARY(short_quotient(x, y));
         else
             BINARY(x / y);

@@ -116,6 +116,8 @@ INLINE int any_lane(vi mask)
 {
 #if LANES == 16
     return _mm512_movepi32_mask((__m512i)mask) != 0;
+#elif LANES == 8
+    return _mm256_movemask_ps((__m256)mask) != 0;
 #else
     int any = 0;
     for (int i = 0; i < LANES; i++) any |= mask[i];

@@ -3,7 +3,8 @@
  * on and stored in one pass. Part of that file: included by it alone, once for each width of vectors.
  *
  * Polynomials and quotients are fits of least relative error, made for these intervals. Where vectors have 16 lanes
- * there are instructions for 2^x, mantissas and reciprocals; elsewhere the functions are those of kernels_math.h.
+ * there are instructions for 2^x, mantissas and reciprocals; where they have 4 the functions are those of
+ * kernels_math.h.
  */
 
 #if LANES == 16
@@ -17,14 +18,9 @@ INLINE vf short_exp2(vf x)
     p = VFMA(p, r, splat(1.0000026f));
     return (vf)_mm512_scalef_ps((__m512)p, (__m512)x);
 }
-INLINE vf short_inverse(vf x) { return (vf)_mm512_rcp14_ps((__m512)x); } /* 2^-14 */
+INLINE vf short_over(vf x, vf y) { return x * (vf)_mm512_rcp14_ps((__m512)y); } /* 2^-14 */
 INLINE vf short_most(vf x, float high) { return (vf)_mm512_min_ps((__m512)splat(high), (__m512)x); }
-INLINE vf short_within(vf x, float end) /* NaN stays */
-{
-    return (vf)_mm512_max_ps((__m512)splat(-end), (__m512)short_most(x, end));
-}
 
-INLINE vf short_exp(vf x) { return short_exp2(x * splat(1.44269504f)); }
 /* By the reciprocal, where that is no subnormal number and of none. */
 INLINE vf short_quotient(vf x, vf y)
 {
@@ -41,42 +37,6 @@ INLINE vf short_root(vf x)
     __mmask16 own = _mm512_fpclass_ps_mask((__m512)x, POSITIVE_ZERO | NEGATIVE_ZERO | POSITIVE_INFINITY);
     return (vf)_mm512_mask_mul_ps((__m512)x, (__mmask16)~own, (__m512)x, _mm512_rsqrt14_ps((__m512)x));
 }
-INLINE vf short_sigmoid(vf x) { return short_inverse(splat(1) + short_exp2(x * splat(-1.44269504f))); }
-INLINE vf short_silu(vf x) { return x * short_sigmoid(x); }
-INLINE vf short_quick_gelu(vf x) { return x * short_inverse(splat(1) + short_exp2(x * splat(-2.45546696f))); }
-INLINE vf short_gelu_tanh(vf x) /* -2 log2(e) sqrt(2 / pi) (x + 0.044715 x^3) */
-{
-    vf u = x * VFMA(x * x, splat(-0.102943240f), splat(-2.30220819f));
-    return x * short_inverse(splat(1) + short_exp2(u));
-}
-/* x Phi(x) = max(x, 0) - |x| erfc(z) / 2, z = |x| / sqrt 2; erfc(z) e^(z^2) by powers of t = 1 / (1 + z / 2) */
-INLINE vf short_gelu(vf x)
-{
-    vf a = short_most(vabs(x), 32), t = short_inverse(VFMA(a, splat(0.353553391f), splat(1)));
-    vf p = VFMA(splat(-0.0915503204f), t, splat(0.250958115f));
-    p = VFMA(p, t, splat(0.0409456789f));
-    p = VFMA(p, t, splat(0.160314173f));
-    p = VFMA(p, t, splat(0.139350206f));
-    vf tail = p * t * short_exp2(a * a * splat(-0.721347520f));
-    vf above = (vf)_mm512_max_ps((__m512)splat(0), (__m512)x); /* NaN stays */
-    return above - a * tail;
-}
-/* x P(x^2) / Q(x^2) up to where 1 is the next number of bf16: 1.1e-6, and of erf 1.6e-6. */
-INLINE vf short_tanh(vf x)
-{
-    vf y = short_within(x, 4.6f), z = y * y;
-    vf p = VFMA(VFMA(splat(1.68520166e-3f), z, splat(1.17270872e-1f)), z, splat(0.999998927f));
-    vf q = VFMA(VFMA(VFMA(splat(6.78862853e-5f), z, splat(1.85635798e-2f)), z, splat(4.50594872e-1f)), z, splat(1));
-    return y * p * short_inverse(q);
-}
-INLINE vf short_erf(vf x)
-{
-    vf y = short_within(x, 3.1f), z = y * y;
-    vf p = VFMA(VFMA(VFMA(splat(7.54053413e-4f), z, splat(4.32813056e-2f)), z, splat(1.53974026e-1f)), z,
-                splat(1.12838101f));
-    vf q = VFMA(VFMA(VFMA(splat(9.32886079e-3f), z, splat(9.48169827e-2f)), z, splat(4.69827563e-1f)), z, splat(1));
-    return y * p * short_inverse(q);
-}
 /* m 2^e with m in [3/4, 3/2); of less than 0 NaN. */
 INLINE vf short_log(vf x)
 {
@@ -92,6 +52,67 @@ INLINE vf short_log(vf x)
     p = VFMA(p, f, splat(1.00000083f));
     return VFMA(e, splat(0.693147181f), p * f);
 }
+#elif LANES == 8
+INLINE vf short_most(vf x, float high) { return (vf)_mm256_min_ps((__m256)splat(high), (__m256)x); }
+/* 2^x = 2^n 2^r, |r| <= 1/2: 2.9e-6. Infinite from 128 on, 0 from -127 down; NaN stays: as an integer it is a power of
+ * two that has no bit left where exponents are. */
+INLINE vf short_exp2(vf x)
+{
+    vf y = vmax(splat(-127), short_most(x, 128));
+    vi n = (vi)_mm256_cvtps_epi32((__m256)y);
+    vf r = y - (vf)_mm256_cvtepi32_ps((__m256i)n);
+    vf p = VFMA(splat(9.58285294e-3f), r, splat(5.59064262e-2f));
+    p = VFMA(p, r, splat(2.40240991e-1f));
+    p = VFMA(p, r, splat(6.93124175e-1f));
+    p = VFMA(p, r, splat(1));
+    return (vf)((vu)p + ((vu)n << 23));
+}
+INLINE vf short_over(vf x, vf y) { return x / y; } /* reciprocals differ from one maker's processor to another's */
+INLINE vf short_quotient(vf x, vf y) { return x / y; }
+INLINE vf short_root(vf x) { return vroot(x); }
+INLINE vf short_root_inverse(vf x) { return splat(1) / vroot(x); }
+INLINE vf short_log(vf x) { return vlog(x); }
+#endif
+
+#if LANES >= 8
+INLINE vf short_within(vf x, float end) { return vmax(splat(-end), short_most(x, end)); } /* NaN stays */
+
+INLINE vf short_exp(vf x) { return short_exp2(x * splat(1.44269504f)); }
+INLINE vf short_sigmoid(vf x) { return short_over(splat(1), splat(1) + short_exp2(x * splat(-1.44269504f))); }
+INLINE vf short_silu(vf x) { return short_over(x, splat(1) + short_exp2(x * splat(-1.44269504f))); }
+INLINE vf short_quick_gelu(vf x) { return short_over(x, splat(1) + short_exp2(x * splat(-2.45546696f))); }
+INLINE vf short_gelu_tanh(vf x) /* -2 log2(e) sqrt(2 / pi) (x + 0.044715 x^3) */
+{
+    vf u = x * VFMA(x * x, splat(-0.102943240f), splat(-2.30220819f));
+    return short_over(x, splat(1) + short_exp2(u));
+}
+/* x Phi(x) = max(x, 0) - |x| erfc(z) / 2, z = |x| / sqrt 2; erfc(z) e^(z^2) by powers of t = 1 / (1 + z / 2) */
+INLINE vf short_gelu(vf x)
+{
+    vf a = short_most(vabs(x), 32), t = short_over(splat(1), VFMA(a, splat(0.353553391f), splat(1)));
+    vf p = VFMA(splat(-0.0915503204f), t, splat(0.250958115f));
+    p = VFMA(p, t, splat(0.0409456789f));
+    p = VFMA(p, t, splat(0.160314173f));
+    p = VFMA(p, t, splat(0.139350206f));
+    vf tail = p * t * short_exp2(a * a * splat(-0.721347520f));
+    return vmax(splat(0), x) - a * tail; /* NaN stays */
+}
+/* x P(x^2) / Q(x^2) up to where 1 is the next number of bf16: 1.1e-6, and of erf 1.6e-6. */
+INLINE vf short_tanh(vf x)
+{
+    vf y = short_within(x, 4.6f), z = y * y;
+    vf p = VFMA(VFMA(splat(1.68520166e-3f), z, splat(1.17270872e-1f)), z, splat(0.999998927f));
+    vf q = VFMA(VFMA(VFMA(splat(6.78862853e-5f), z, splat(1.85635798e-2f)), z, splat(4.50594872e-1f)), z, splat(1));
+    return short_over(y * p, q);
+}
+INLINE vf short_erf(vf x)
+{
+    vf y = short_within(x, 3.1f), z = y * y;
+    vf p = VFMA(VFMA(VFMA(splat(7.54053413e-4f), z, splat(4.32813056e-2f)), z, splat(1.53974026e-1f)), z,
+                splat(1.12838101f));
+    vf q = VFMA(VFMA(VFMA(splat(9.32886079e-3f), z, splat(9.48169827e-2f)), z, splat(4.69827563e-1f)), z, splat(1));
+    return short_over(y * p, q);
+}
 /* max(x, 0) + log(1 + e^-|x|) */
 INLINE vf short_softplus(vf x)
 {
@@ -102,7 +123,7 @@ INLINE vf short_softplus(vf x)
     p = VFMA(p, w, splat(3.31094652e-1f));
     p = VFMA(p, w, splat(-4.99869674e-1f));
     p = VFMA(p, w, splat(0.999998748f));
-    return VFMA(p, w, (vf)_mm512_max_ps((__m512)splat(0), (__m512)x));
+    return VFMA(p, w, vmax(splat(0), x));
 }
 /* x = n pi + r, of the cosine (n + 1/2) pi + r; |r| <= pi / 2. */
 INLINE vf short_wave(vf x, const int cosine)
@@ -144,6 +165,11 @@ INLINE void put_two(uint16_t *to, vf a, vf b, int past)
 {
 #if LANES == 16
     put_line(to, (vu)narrowed_two(a, b), past);
+#elif LANES == 8
+    if (past)
+        _mm256_stream_si256((__m256i *)(void *)to, narrowed_two(a, b));
+    else
+        narrow_two(to, a, b);
 #else
     vh low = narrow(a), high = narrow(b);
     memcpy(to, &low, sizeof low), memcpy(to + LANES, &high, sizeof high);
@@ -187,6 +213,21 @@ INLINE void put_half_part(uint16_t *p, vf v, size_t n)
             put_half_part(half + at, expr, left);                                                                      \
         }                                                                                                              \
     } while (0)
+
+static void act_short(float *x, uint32_t kind, size_t n)
+{
+    switch (kind) {
+    case KILN_ACT_SILU: MAP(x, n, short_silu(v)); break;
+    case KILN_ACT_GELU: MAP(x, n, short_gelu(v)); break;
+    case KILN_ACT_GELU_TANH: MAP(x, n, short_gelu_tanh(v)); break;
+    case KILN_ACT_QUICK_GELU: MAP(x, n, short_quick_gelu(v)); break;
+    case KILN_ACT_RELU: MAP(x, n, vrelu(v)); break;
+    case KILN_ACT_SIGMOID: MAP(x, n, short_sigmoid(v)); break;
+    case KILN_ACT_TANH: MAP(x, n, short_tanh(v)); break;
+    default: break;
+    }
+}
+static void geglu_short(float *value, const float *gate, size_t n) { MAP(value, n, v * short_gelu(OTHER(gate, n))); }
 
 static void act_half(void *to, const void *x, uint32_t kind, size_t n, int past)
 {
@@ -448,15 +489,6 @@ static void rope_halves_half(void *to, const void *x, const float *cosine, const
     }
 }
 
-/* A NaN is seen in the sum, if not in the greatest. */
-INLINE vf either_most(vf a, vf b)
-{
-#if LANES == 16
-    return (vf)_mm512_max_ps((__m512)a, (__m512)b);
-#else
-    return vmax(a, b);
-#endif
-}
 /* e^(x - base), `by` is -base, in bf16 times log2(e). */
 INLINE vf exp_less(const uint32_t type, vf x, vf by)
 {
@@ -481,7 +513,8 @@ INLINE void fold_exp_rows(const uint32_t type, float *top, float *total, const v
     ROWS_LOOP(n, {
         vf before = get_any(top + i, left);
         vf now = before;
-        UNROLL for (size_t r = 0; r < rows; r++) now = either_most(now, get_as(type, x[r], from + i, left));
+        UNROLL for (size_t r = 0; r < rows; r++) now = vmax(now, /* NaN is seen in the sum */
+                                                            get_as(type, x[r], from + i, left));
         raise_top(type, top + i, total + i, bases + i, before, now, left);
     });
     ROWS_LOOP(n, {
@@ -522,7 +555,7 @@ INLINE void fold_exp_halves(float *top, float *total, const void *const *x, rows
         UNROLL for (size_t k = 0; k < 2; k++)
         {
             size_t at = i + k * LANES;
-            most[k] = either_most(before[k], most[k]);
+            most[k] = vmax(before[k], most[k]);
             raise_top(KILN_BF16, top + at, sums + at, bases + at, before[k], most[k], LANES);
         }
         put(top + i, ZIP_LOW(most[0], most[1])), put(top + i + LANES, ZIP_HIGH(most[0], most[1]));
