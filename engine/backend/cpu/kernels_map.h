@@ -105,7 +105,7 @@ INLINE void map_put_two(const map_row *r, size_t i, const vf v[2])
     }
 #define EITHER(of_few_bits, expr)                                                                                      \
     do {                                                                                                               \
-        if (LANES >= 8 && r->few_bits)                                                                                \
+        if (LANES >= 8 && r->few_bits)                                                                                 \
             UNARY(of_few_bits);                                                                                        \
         else                                                                                                           \
             UNARY(expr);                                                                                               \

@@ -104,8 +104,8 @@ INLINE vf vexp(vf x)
     return pick(tiny, splat(0), p * power);
 #endif
 }
-/* 2^x for x <= 0, 0 for -infinity, NaN stays: polynomial of degree 6 on |r| <= 1/2 fitted for least relative error (2e-9; with
- * rounding 1e-7). */
+/* 2^x for x <= 0, 0 for -infinity, NaN stays: polynomial of degree 6 on |r| <= 1/2 fitted for least relative error
+ * (2e-9; with rounding 1e-7). */
 INLINE vf vexp2_low(vf x)
 {
 #if LANES == 16
