@@ -28,6 +28,12 @@ const char *store_default_folder(char *path, size_t capacity)
     return n > 0 && (size_t)n < capacity ? path : NULL;
 }
 
+int store_folder_is_off(const char *folder)
+{
+    const char *given = folder ? folder : getenv("KILN_CACHE");
+    return given && strcmp(given, "off") == 0;
+}
+
 /* File systems over a network (linux/magic.h and their sources): their locks and their order of writes cannot be
  * relied upon. */
 const char *store_network_file_system(long type)

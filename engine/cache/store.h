@@ -32,6 +32,8 @@ typedef struct {
 
 /* KILN_CACHE, else $XDG_CACHE_HOME/kiln, else ~/.cache/kiln; NULL when there is none of them. */
 const char *store_default_folder(char *path, size_t capacity);
+/* 1: the word "off" stands where a folder would: `folder` or, where that is NULL, KILN_CACHE. Nothing is kept then. */
+int store_folder_is_off(const char *folder);
 /* The name of a file system on which a store would not be safe ("NFS"), by statfs's f_type; NULL: none of those. */
 const char *store_network_file_system(long type);
 /* Opens or makes it. A foreign, damaged or newer index is moved aside (index.sqlite.aside-N) with one warning. A folder

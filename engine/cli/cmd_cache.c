@@ -338,9 +338,9 @@ int cmd_cache(int argc, char **argv)
         return EXIT_BAD_INPUT;
     }
     if (!options_fit(&a, i)) return EXIT_BAD_INPUT;
-    const char *given_folder = getenv("KILN_CACHE");
-    if (!argument(&a, "--cache") && given_folder && strcmp(given_folder, "off") == 0)
-        return print_text(stderr, "kiln: KILN_CACHE=off: nothing is kept; name a cache with --cache DIR\n"),
+    if (store_folder_is_off(argument(&a, "--cache")))
+        return print_text(stderr, "kiln: %s: nothing is kept; name a cache with --cache DIR\n",
+                          argument(&a, "--cache") ? "--cache off" : "KILN_CACHE=off"),
                EXIT_BAD_INPUT;
     store *s = store_open(&(store_setting){.folder = argument(&a, "--cache"), .must_exist = 1}, &e);
     int status = s ? actions[i].run(&(request){.args = &a, .store = s, .json = argument(&a, "--json") != NULL}, &e)

@@ -4,6 +4,7 @@
 #include "base/str.h"
 #include "base/file.h"
 #include "base/memory_alloc.h"
+#include "cache/store.h"
 #include "cli/open_workflow.h"
 #include "cli/run_preview.h"
 #include "cli/run_watch.h"
@@ -45,7 +46,7 @@ static const option run_options[] = {
      "run nothing: print what would run, what is in the cache, and what it would take (also of a sweep, row by row)",
      0},
     {"--json", 0, NULL, "with --explain and --dry-run: print one JSON object instead of the table", 0},
-    {"--cache", 0, "DIR", "keep results here (default: KILN_CACHE, else ~/.cache/kiln)", 0},
+    {"--cache", 0, "DIR", "keep results here, off: nowhere (default: KILN_CACHE, else ~/.cache/kiln)", 0},
     {"--no-cache", 0, NULL, "neither look for kept results nor keep any (also KILN_CACHE=off)", 0},
     {"--cache-size", 0, "SIZE", "keep at most this much, as 500M or 20G (default: 10G)", 0},
     {"--save-state", 0, "SECONDS", "how often long sampling writes a state to go on from (default: 30; 0: never)", 0},
@@ -469,9 +470,9 @@ static void read_trust(const arguments *a)
 /* 0: a plugin that is not kiln's own may take part, and a child of this process has done the run; *status is its. */
 static int contain(const arguments *a, const kiln_run_options *how, int *status)
 {
-    const char *file[SETTINGS_MAX], *cache = getenv("KILN_CACHE");
+    const char *file[SETTINGS_MAX];
     supervisor_setting s = {.executes = how->mode == KILN_RUN_EXECUTE,
-                            .keeps_nothing = how->no_cache || (!how->cache && cache && strcmp(cache, "off") == 0),
+                            .keeps_nothing = how->no_cache || store_folder_is_off(how->cache),
                             .read = file,
                             .n_read = read_once(a, file)};
     *status = EXIT_BAD_INPUT;

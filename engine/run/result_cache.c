@@ -44,9 +44,8 @@ struct result_cache {
 kiln_status result_cache_open(const result_cache_setting *setting, result_cache **out, error *e)
 {
     error why = {0};
-    const char *given = getenv("KILN_CACHE");
     *out = NULL;
-    if (setting->off || (!setting->folder && given && strcmp(given, "off") == 0)) return KILN_OK;
+    if (setting->off || store_folder_is_off(setting->folder)) return KILN_OK;
     store *s = store_open(&(store_setting){.folder = setting->folder,
                                            .limit = setting->limit,
                                            .types = setting->types,

@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/install.h"
 #include "base/memory_alloc.h"
+#include "cache/store.h"
 #include "plugin/supervised.h"
 #include "run/files.h"
 #include "workflow/picture_text.h"
@@ -191,9 +192,10 @@ static kiln_status add_written(sandbox_list *l, const sandbox_run *r, error *e)
 {
     const char *out = r->out ? r->out : "out", *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME"),
                *given = getenv("KILN_CACHE");
-    char *cache = r->cache                                       ? mem_strdup(r->cache)
-                  : given && *given && strcmp(given, "off") != 0 ? mem_strdup(given)
-                                                                 : NULL;
+    char *cache = store_folder_is_off(r->cache) ? NULL
+                  : r->cache                    ? mem_strdup(r->cache)
+                  : given && *given             ? mem_strdup(given)
+                                                : NULL;
     TRY(folder_make(out, e));
     char *real = path_real(out);
     sandbox_add(l, out, 1);

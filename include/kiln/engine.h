@@ -77,7 +77,7 @@ typedef struct {
     uint32_t threads;      /* 0: all processors                                                                     */
     uint32_t jobs;         /* nodes that may run at once; 0: 3                                                      */
     uint64_t memory;       /* bytes of the device's memory at most; 0: KILN_MEMORY, else what is free               */
-    const char *cache;     /* folder of kept results; NULL: KILN_CACHE, else ~/.cache/kiln                          */
+    const char *cache;     /* folder of kept results, "off": none; NULL: KILN_CACHE, else ~/.cache/kiln             */
     uint64_t cache_limit;  /* bytes kept at most; 0: 10 GB                                                          */
     double state_seconds;  /* between states of long samplings; 0: 30; negative: none                               */
     uint32_t no_cache;     /* 1: neither look for kept results nor keep any                                         */

@@ -112,5 +112,10 @@ key=$(sed -nE 's/^([0-9a-f]{16})  VAEDecode.*/\1/p' "$work/ls" | head -n 1)
 expect cache_show_needs_a_key "which key" "$kiln" cache show --cache "$work/c"
 expect cache_knows_its_actions "did you mean 'stat'" "$kiln" cache stats --cache "$work/c"
 expect cache_that_is_off "KILN_CACHE=off" env KILN_CACHE=off "$kiln" cache stat
+expect cache_that_is_off_by_option "--cache off: nothing is kept" "$kiln" cache stat --cache off
+for turn in 1 2; do # a second run has nothing to find, and no folder of that name is made
+    (cd "$work" && "$kiln" run w.yaml --models models --set model.ckpt_name=one --set empty.width=64 --set empty.height=64 --set steps=1 --cache off --out off-out --events off-events) >/dev/null 2>"$work/log" || cat "$work/log"
+done
+same off_is_no_folder "$(ls -d "$work/off" 2>/dev/null) $(grep -c '"from": "computed"' "$work/off-events")" " 7"
 expect cache_that_is_not_there "no cache at" "$kiln" cache ls --cache "$work/nowhere"
 exit $status

@@ -19,8 +19,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { STRIPS = 8, CACHE_LINE = 64 };
-enum { SECOND_LEVEL = 2 }; /* a place for what is fetched: the second cache */
+enum { STRIPS = 8 };
 
 typedef struct {
     const cpu_kernel *c;

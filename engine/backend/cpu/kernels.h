@@ -11,6 +11,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Bytes of a line, and what __builtin_prefetch calls a place in the second cache. */
+enum { CACHE_LINE = 64, SECOND_LEVEL = 2 };
+
 /* n numbers of up to three operands, stored as f32, bf16 or f16, and of what is made of them, f32 or bf16. */
 typedef struct {
     const void *x[3];

@@ -126,7 +126,7 @@ INLINE void narrow_f16(uint16_t *to, vf x)
 INLINE __mmask16 low_lanes(size_t n) { return (__mmask16)((1u << n) - 1); } /* of fewer than 16 */
 #endif
 
-enum { AHEAD = 4096, SECOND_LEVEL = 2 }; /* bytes; a place for what is fetched: the second cache */
+enum { AHEAD = 4096 }; /* bytes */
 
 static void load_f32(float *dst, const float *p, size_t n)
 {
@@ -231,8 +231,6 @@ static void store_saturating(void *dst, uint32_t dtype, const float *src, size_t
 }
 
 /* ---- past the caches: a large result is read by nobody before it has left them ---- */
-
-enum { CACHE_LINE = 64 };
 
 static void copy(void *to, const void *from, size_t bytes) { memcpy(to, from, bytes); }
 

@@ -61,6 +61,39 @@ row_form rows_form(const op_desc *op, uint32_t operand)
     return f;
 }
 
+/* Pieces of a table, since a vocabulary's is hundreds of megabytes and memory that is touched for the first time is
+ * slow: bytes as they are (type 0), or numbers that become others. */
+typedef struct {
+    const char *src;
+    char *dst;
+    uint32_t type, src_type;
+    size_t n;
+} copying;
+
+enum { PIECE = 1 << 20 }; /* whole blocks of any type */
+
+/* 0: of an unknown type, which no conversion takes. */
+static size_t bytes_of(uint32_t type, size_t n)
+{
+    size_t block = dtype_block(type);
+    return block ? n / block * dtype_block_bytes(type) : 0;
+}
+
+static kiln_status copy_piece(void *arg, size_t index, unsigned slot, error *e)
+{
+    const copying *j = arg;
+    size_t first = index * PIECE, n = j->n - first < PIECE ? j->n - first : PIECE;
+    (void)slot;
+    if (!j->type) {
+        memcpy(j->dst + first, j->src + first, n);
+        return KILN_OK;
+    }
+    kiln_status status = dtype_convert(j->dst + bytes_of(j->type, first), j->type,
+                                       j->src + bytes_of(j->src_type, first), j->src_type, n);
+    return status == KILN_OK ? status
+                             : error_set(e, status, "weights of type %s are not supported", dtype_name(j->src_type));
+}
+
 kiln_status rows_pack(const kernel *k, uint32_t operand, const void *src, uint32_t src_dtype, void *dst, pool *p,
                       error *e)
 {
@@ -69,14 +102,10 @@ kiln_status rows_pack(const kernel *k, uint32_t operand, const void *src, uint32
     uint32_t type = c->rows_kept >> operand & 1 ? rows_form(&c->op, operand).type
                     : d->dtype == KILN_I32      ? (uint32_t)KILN_I32
                                                 : (uint32_t)KILN_F32;
-    (void)p;
-    if (type == src_dtype && k->pack_copies[operand] == type && rows_are_coded(&c->op, operand)) {
-        memcpy(dst, src, k->packed_bytes[operand]);
-        return KILN_OK;
-    }
-    kiln_status status = dtype_convert(dst, type, src, src_dtype, (size_t)shape_count(&d->shape));
-    return status == KILN_OK ? status
-                             : error_set(e, status, "weights of type %s are not supported", dtype_name(src_dtype));
+    copying j = {.src = src, .dst = dst, .type = type, .src_type = src_dtype, .n = (size_t)shape_count(&d->shape)};
+    if (type == src_dtype && k->pack_copies[operand] == type && rows_are_coded(&c->op, operand))
+        j.type = 0, j.n = k->packed_bytes[operand];
+    return tiles_run(p, (j.n + PIECE - 1) / PIECE, copy_piece, &j, e);
 }
 
 void rows_keep(cpu_kernel *c, uint32_t operand)

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { TILE_ELEMENTS = 1 << 15, CHUNK = 1024, LINE = 64, SECOND_LEVEL = 2 };
+enum { TILE_ELEMENTS = 1 << 15, CHUNK = 1024 };
 
 typedef struct {
     const cpu_kernel *c;
@@ -54,7 +54,7 @@ static void fetch_below(const call *j, int64_t r, int64_t column, int64_t n)
 {
     if (r + 1 == j->rows) return;
     const char *below = row_at(j, r + 1, column), *end = below + min64(CHUNK, n - column) * (int64_t)sizeof(float);
-    for (; below < end; below += LINE) __builtin_prefetch(below, 0, SECOND_LEVEL);
+    for (; below < end; below += CACHE_LINE) __builtin_prefetch(below, 0, SECOND_LEVEL);
 }
 
 /* The first n numbers of row r, in x; or, where they are all of a row of a result of f32, there; then 0. Of f32 x is

@@ -1,4 +1,4 @@
-# test_quantize.sh - `kiln quantize`: a checkpoint as GGUF and as safetensors, complete and drawn from; the picture is close to that of the given one; the same
+# test_quantize_command.sh - `kiln quantize`: a checkpoint as GGUF and as safetensors, complete and drawn from; the picture is close to that of the given one; the same
 # bytes for any number of threads; what is refused, with its sentence and exit status, and leaves no file behind.
 status=0
 work=$(mktemp -d) || exit 2
