@@ -68,6 +68,7 @@ page() { # LINES MODE
         if [ -n "${reason[$text]:-}" ]; then used[$text]=1; echo "marked $number: $text"; continue; fi
         if [ "$mode" = installed ] && [[ $text =~ ^(make|scripts/|git|cp|cd) || $text == *build/release/emu* || -n $needs_clone ]]; then echo "elsewhere $number: $text"; continue; fi
         # The plugin is built where the page says; its folder is where the lines after it are run.
+        echo "# $name, line $number: $text" >&2 # what is seen of one that takes longer than a test may
         if eval "$(filled "$text" "$mode")" >"$log" 2>&1 3<&- </dev/null; then echo "ok $number: $text"
         else echo "FAIL $number: $text (status $?)"; tail -n 12 "$log"; fi
     done 3<"$1"
