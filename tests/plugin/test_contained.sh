@@ -190,9 +190,9 @@ grep -q '2 done before' run.txt; verdict the_sweep_again_runs_what_failed $?
 
 # ---- nothing is kept: what was finished comes from a folder that goes with the run
 printf 'kiln: 1\nnodes:\n  slow: {class_type: EndingPure, inputs: {way: slow}}\n  end: {class_type: Ending, inputs: {way: _exit, which: [slow, INT]}}\n  show: {class_type: Ending, inputs: {way: none, which: [slow, INT]}}\n' >w.yaml
-for how in --no-cache KILN_CACHE=off; do
+for how in --no-cache --cache=off KILN_CACHE=off; do
     rm -rf events xdg
-    if [ $how = --no-cache ]; then run w.yaml --no-cache --events events --jobs 1; else KILN_CACHE=off run w.yaml --events events --jobs 1; fi
+    if [ $how = KILN_CACHE=off ]; then KILN_CACHE=off run w.yaml --events events --jobs 1; else run w.yaml $how --events events --jobs 1; fi
     [ $code -eq 3 ] && [ "$(grep -c '"event": "progress".*"node": "slow"' events)" -gt 5 ] && [ "$(grep -c '"event": "node_done".*"node": "slow"' events)" -eq 1 ] &&
         [ "$(grep -c '"node": "slow".*"done": 0,' events)" -eq 1 ] && [ -z "$(ls -A tmp)" ]
     verdict "without_a_cache_$how" $?

@@ -54,8 +54,8 @@ INLINE vf short_log(vf x)
 }
 #elif LANES == 8
 INLINE vf short_most(vf x, float high) { return (vf)_mm256_min_ps((__m256)splat(high), (__m256)x); }
-/* 2^x = 2^n 2^r, |r| <= 1/2: 2.9e-6. Infinite from 128 on, 0 from -127 down; NaN stays: as an integer it is a power of
- * two that has no bit left where exponents are. */
+/* 2^x = 2^n 2^r, |r| <= 1/2: 2.9e-6. Infinite from 128 on, 0 from -127 down; NaN stays: its n is
+ * 0x80000000, of which the shift leaves nothing. */
 INLINE vf short_exp2(vf x)
 {
     vf y = vmax(splat(-127), short_most(x, 128));
