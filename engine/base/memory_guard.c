@@ -49,8 +49,8 @@ void *guard_alloc(size_t alignment, size_t bytes)
     }
     inner = inner / p * p;
     total = inner + 2 * p;
-    unsigned char *map = mmap(NULL, total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (map == MAP_FAILED || mprotect(map, p, PROT_NONE) != 0 || mprotect(map + p + inner, p, PROT_NONE) != 0) {
+    unsigned char *map = mmap(NULL, total, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (map == MAP_FAILED || mprotect(map + p, inner, PROT_READ | PROT_WRITE) != 0) {
         if (map != MAP_FAILED) munmap(map, total);
         free(b);
         return NULL;
@@ -66,14 +66,15 @@ void *guard_alloc(size_t alignment, size_t bytes)
     return begin;
 }
 
+/* Is any of n bytes another than its neighbour, or than the pattern? */
+static int broken_within(const unsigned char *p, size_t n)
+{
+    return n > 0 && (p[0] != PATTERN || memcmp(p, p + 1, n - 1) != 0);
+}
 static int pattern_broken(const block *b)
 {
-    const unsigned char *at = b->map + page(), *end = b->map + b->map_bytes - page();
-    for (; at < end; at++) {
-        if (at == b->begin) at += b->bytes;
-        if (at < end && *at != PATTERN) return 1;
-    }
-    return 0;
+    const unsigned char *first = b->map + page(), *end = b->map + b->map_bytes - page(), *behind = b->begin + b->bytes;
+    return broken_within(first, (size_t)(b->begin - first)) || broken_within(behind, (size_t)(end - behind));
 }
 
 int guard_free(void *p)

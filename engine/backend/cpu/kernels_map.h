@@ -7,15 +7,6 @@
  * is hidden from the compiler, and the processor predicts it. */
 #define AT_EACH_VECTOR(type) __asm__("" : "+r"(type))
 
-INLINE vf map_get(const map_row *r, int k, size_t i, size_t left)
-{
-    uint32_t type = r->type[k];
-    const void *p = r->x[k];
-    AT_EACH_VECTOR(type);
-    if (type == KILN_F32) return get_any((const float *)p + i, left);
-    __builtin_prefetch((const uint16_t *)p + i + AHEAD / 2);
-    return type == KILN_BF16 ? get_as(KILN_BF16, p, i, left) : get_as(KILN_F16, p, i, left);
-}
 /* At place i of a row of f32 or bf16; past the caches where `past` says that a vector begins there. */
 INLINE void put_one(uint32_t type, void *row, size_t i, vf v, size_t left, int past)
 {
@@ -35,12 +26,6 @@ INLINE void put_one(uint32_t type, void *row, size_t i, vf v, size_t left, int p
         put_any((float *)(void *)to, v, left);
     else
         put_as(KILN_BF16, to, v, left);
-}
-INLINE void map_put(const map_row *r, size_t i, vf v, size_t left)
-{
-    uint32_t type = r->to_type;
-    AT_EACH_VECTOR(type);
-    put_one(type, r->to, i, v, left, r->past);
 }
 
 /* Two vectors, so that types are asked for half as often and lines of bf16 are stored whole. */
@@ -71,11 +56,11 @@ INLINE void map_put_two(const map_row *r, size_t i, const vf v[2])
     put_one(KILN_F32, r->to, i, v[0], LANES, r->past), put_one(KILN_F32, r->to, i + LANES, v[1], LANES, r->past);
 }
 
-/* expr of x, y and z, the numbers at a place of the first `operands` operands. */
+/* expr of x, y and z, the numbers at a place of the first `operands` operands; n is a multiple of MAP_STEP. */
+enum { MAP_STEP = 2 * LANES };
 #define MAP_LOOP(operands, expr)                                                                                       \
     do {                                                                                                               \
-        size_t i = 0;                                                                                                  \
-        for (; i + 2 * LANES <= r->n; i += 2 * LANES) {                                                                \
+        for (size_t i = 0; i < r->n; i += MAP_STEP) {                                                                  \
             vf in[3][2], out[2];                                                                                       \
             UNROLL for (int k = 0; k < (operands); k++) map_get_two(r, k, i, in[k]);                                   \
             UNROLL for (int h = 0; h < 2; h++)                                                                         \
@@ -84,13 +69,6 @@ INLINE void map_put_two(const map_row *r, size_t i, const vf v[2])
                 (void)y, (void)z, out[h] = (expr);                                                                     \
             }                                                                                                          \
             map_put_two(r, i, out);                                                                                    \
-        }                                                                                                              \
-        for (; i < r->n; i += LANES) {                                                                                 \
-            const size_t left = r->n - i;                                                                              \
-            vf x = map_get(r, 0, i, left), y = (operands) > 1 ? map_get(r, 1, i, left) : x,                            \
-               z = (operands) > 2 ? map_get(r, 2, i, left) : x;                                                        \
-            (void)y, (void)z;                                                                                          \
-            map_put(r, i, expr, left);                                                                                 \
         }                                                                                                              \
     } while (0)
 #define UNARY(expr) MAP_LOOP(1, expr)
@@ -223,14 +201,32 @@ static void map_function(uint32_t op, const map_row *r)
     }
 }
 
-static void map(uint32_t op, const map_row *row)
+static void map_whole(uint32_t op, const map_row *r)
 {
-    map_row own = *row, *r = &own;
-    r->past = r->past && to_line(r->to) == 0;
     if (op == MAP_SELECT)
         MAP_LOOP(3, pick(vfalse(x), z, y));
     else if (map_op_operands((map_op)op) == 2)
         map_operator(op, r);
     else
         map_function(op, r);
+}
+/* What is left of a row is copied, filled up with zeros: a loop of its own for it would make each operation half as
+ * long again. */
+static void map(uint32_t op, const map_row *row)
+{
+    map_row r = *row;
+    const size_t left = r.n % MAP_STEP, whole = r.n - left;
+    r.past = r.past && to_line(r.to) == 0, r.n = whole;
+    if (whole) map_whole(op, &r);
+    if (!left) return;
+    float in[3][MAP_STEP] = {{0}}, out[MAP_STEP] = {0};
+    for (uint32_t k = 0; k < map_op_operands((map_op)op); k++) {
+        const size_t size = r.type[k] == KILN_F32 ? 4 : 2;
+        memcpy(in[k], (const char *)r.x[k] + whole * size, left * size), r.x[k] = in[k];
+    }
+    const size_t size = r.to_type == KILN_F32 ? 4 : 2;
+    char *to = (char *)r.to + whole * size;
+    r.to = out, r.past = 0, r.n = MAP_STEP;
+    map_whole(op, &r);
+    memcpy(to, out, left * size);
 }

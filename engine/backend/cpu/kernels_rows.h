@@ -124,19 +124,37 @@ INLINE float fold_start(uint32_t kind)
                                       : 0.0f;
 }
 
+#if LANES < 16 /* for the ends of rows; inlined they would be longer than the loops */
+static __attribute__((noinline)) vf get_some(uint32_t type, const uint16_t *p, size_t n)
+{
+    uint16_t part[LANES] = {0};
+    for (size_t k = 0; k < n; k++) part[k] = p[k];
+    return type == KILN_BF16 ? widen(part) : widen_f16(part);
+}
+static __attribute__((noinline)) void put_some(uint32_t type, uint16_t *p, vf v, size_t n)
+{
+    uint16_t part[LANES];
+    vh h;
+    if (type == KILN_BF16)
+        h = narrow(v), memcpy(part, &h, sizeof part);
+    else
+        narrow_f16(part, v);
+    for (size_t k = 0; k < n; k++) p[k] = part[k];
+}
+#endif
 /* f32, bf16 or f16, the first n < LANES of them or all. */
 INLINE vf get_as(const uint32_t type, const void *p, size_t i, size_t n)
 {
     const uint16_t *half = (const uint16_t *)p + i;
     if (type == KILN_F32) return get_any((const float *)p + i, n);
     if (n >= LANES) return type == KILN_BF16 ? widen(half) : widen_f16(half);
-    uint16_t part[LANES] = {0};
 #if LANES == 16
+    uint16_t part[LANES];
     _mm256_storeu_si256((__m256i *)(void *)part, _mm256_maskz_loadu_epi16(first_of(n), half));
-#else
-    for (size_t k = 0; k < n; k++) part[k] = half[k];
-#endif
     return type == KILN_BF16 ? widen(part) : widen_f16(part);
+#else
+    return get_some(type, half, n);
+#endif
 }
 
 INLINE float fold_row_as(const uint32_t kind, const uint32_t type, const void *x, size_t n)
@@ -481,36 +499,41 @@ static void products_stored(float *to, const void *const *x, const float *const 
 
 enum { FOLDED = 8 }; /* rows that are folded together as a rule */
 
-INLINE void fold_stored_as(const uint32_t kind, const uint32_t type, float *acc, const void *const *x,
-                           const size_t rows, size_t n)
+INLINE void fold_stored_as(const uint32_t kind, const uint32_t type, float *acc, const void *const *x, size_t rows,
+                           size_t n)
 {
-    const size_t size = type == KILN_F32 ? 4 : 2;
+    const size_t size = type == KILN_F32 ? 4 : 2, whole = n / LANES * LANES;
     const rows_ahead next = rows_behind(x, rows, n * size);
-    ROWS_LOOP(n, {
-        vf v = get_any(acc + i, left);
-        UNROLL for (size_t r = 0; r < rows; r++)
+    for (size_t i = 0; rows == FOLDED && i < whole; i += LANES) {
+        vf v = get(acc + i);
+        UNROLL for (size_t r = 0; r < FOLDED; r++)
         {
-            fetch_behind(&next, x, rows, r, i * size, LANES * size);
-            v = folded(kind, v, get_as(type, x[r], i, left));
+            fetch_behind(&next, x, FOLDED, r, i * size, LANES * size);
+            v = folded(kind, v, get_as(type, x[r], i, LANES));
         }
-        put_any(acc + i, v, left);
-    });
-}
-INLINE void fold_kind(const uint32_t kind, const uint32_t type, float *acc, const void *const *x, size_t rows, size_t n)
-{
-    if (rows == FOLDED)
-        fold_stored_as(kind, type, acc, x, FOLDED, n);
-    else
-        fold_stored_as(kind, type, acc, x, rows, n);
+        put(acc + i, v);
+    }
+    for (size_t i = 0; rows != FOLDED && i < whole; i += LANES) {
+        vf v = get(acc + i);
+        for (size_t r = 0; r < rows; r++) {
+            fetch_behind(&next, x, rows, r, i * size, LANES * size);
+            v = folded(kind, v, get_as(type, x[r], i, LANES));
+        }
+        put(acc + i, v);
+    }
+    if (whole == n) return;
+    vf v = get_part(acc + whole, n - whole);
+    for (size_t r = 0; r < rows; r++) v = folded(kind, v, get_as(type, x[r], whole, n - whole));
+    put_part(acc + whole, v, n - whole);
 }
 INLINE void fold_typed(const uint32_t type, uint32_t kind, float *acc, const void *const *x, size_t rows, size_t n)
 {
     switch (kind) {
-    case KILN_REDUCE_MAX: fold_kind(KILN_REDUCE_MAX, type, acc, x, rows, n); break;
-    case KILN_REDUCE_MIN: fold_kind(KILN_REDUCE_MIN, type, acc, x, rows, n); break;
-    case KILN_REDUCE_PROD: fold_kind(KILN_REDUCE_PROD, type, acc, x, rows, n); break;
-    case KILN_REDUCE_L2: fold_kind(KILN_REDUCE_L2, type, acc, x, rows, n); break;
-    default: fold_kind(KILN_REDUCE_SUM, type, acc, x, rows, n); break;
+    case KILN_REDUCE_MAX: fold_stored_as(KILN_REDUCE_MAX, type, acc, x, rows, n); break;
+    case KILN_REDUCE_MIN: fold_stored_as(KILN_REDUCE_MIN, type, acc, x, rows, n); break;
+    case KILN_REDUCE_PROD: fold_stored_as(KILN_REDUCE_PROD, type, acc, x, rows, n); break;
+    case KILN_REDUCE_L2: fold_stored_as(KILN_REDUCE_L2, type, acc, x, rows, n); break;
+    default: fold_stored_as(KILN_REDUCE_SUM, type, acc, x, rows, n); break;
     }
 }
 static void fold_stored(uint32_t kind, float *acc, const void *const *x, size_t rows, uint32_t type, size_t n)
@@ -576,16 +599,13 @@ INLINE void put_as(const uint32_t type, void *p, vf v, size_t n)
     else
         _mm256_mask_storeu_epi16(p, first_of(n), part);
 #else
-    uint16_t part[LANES];
     vh h;
-    if (type == KILN_BF16)
-        h = narrow(v), memcpy(part, &h, sizeof part);
+    if (n < LANES)
+        put_some(type, p, v, n);
+    else if (type == KILN_BF16)
+        h = narrow(v), memcpy(p, &h, sizeof h);
     else
-        narrow_f16(part, v);
-    if (n >= LANES)
-        memcpy(p, part, sizeof part);
-    else
-        for (size_t k = 0; k < n; k++) ((uint16_t *)p)[k] = part[k];
+        narrow_f16(p, v);
 #endif
 }
 

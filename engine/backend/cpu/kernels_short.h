@@ -504,29 +504,42 @@ INLINE void raise_top(const uint32_t type, float *top, float *total, float *base
     put_any(top, now, left);
 }
 enum { EXP_STRIP = 256, FOLDED_EXP = 2 * FOLDED };
-/* The greatest of all rows first, then the sums: no exponential waits for what is found just before it. */
+/* The greatest of all rows first, then the sums: no exponential waits for what is found just before it. n in whole
+ * vectors. */
 INLINE void fold_exp_rows(const uint32_t type, float *top, float *total, const void *const *x, rows_ahead next,
                           size_t from, const size_t rows, size_t n)
 {
     const size_t size = type == KILN_F32 ? 4 : 2;
     float bases[EXP_STRIP];
-    ROWS_LOOP(n, {
-        vf before = get_any(top + i, left);
+    for (size_t i = 0; i < n; i += LANES) {
+        vf before = get(top + i);
         vf now = before;
         UNROLL for (size_t r = 0; r < rows; r++) now = vmax(now, /* NaN is seen in the sum */
-                                                            get_as(type, x[r], from + i, left));
-        raise_top(type, top + i, total + i, bases + i, before, now, left);
-    });
-    ROWS_LOOP(n, {
-        vf by = get_any(bases + i, left);
+                                                            get_as(type, x[r], from + i, LANES));
+        raise_top(type, top + i, total + i, bases + i, before, now, LANES);
+    }
+    for (size_t i = 0; i < n; i += LANES) {
+        vf by = get(bases + i);
         vf added = {0};
         UNROLL for (size_t r = 0; r < rows; r++)
         {
             fetch_behind(&next, x, rows, r, (from + i) * size, LANES * size);
-            added += exp_less(type, get_as(type, x[r], from + i, left), by);
+            added += exp_less(type, get_as(type, x[r], from + i, LANES), by);
         }
-        put_any(total + i, get_any(total + i, left) + added, left);
-    });
+        put(total + i, get(total + i) + added);
+    }
+}
+/* The same of the n < LANES columns that are left. */
+INLINE void fold_exp_rest(const uint32_t type, float *top, float *total, const void *const *x, size_t from, size_t rows,
+                          size_t n)
+{
+    float bases[LANES];
+    vf before = get_part(top, n), now = before, added = {0};
+    for (size_t r = 0; r < rows; r++) now = vmax(now, get_as(type, x[r], from, n));
+    raise_top(type, top, total, bases, before, now, n);
+    vf by = get_part(bases, n);
+    for (size_t r = 0; r < rows; r++) added += exp_less(type, get_as(type, x[r], from, n), by);
+    put_part(total, get_part(total, n) + added, n);
 }
 #if LANES == 16
 /* Of 32 columns of bf16, those of even places and those of odd ones, which are the halves of words. Whole numbers with
@@ -585,13 +598,14 @@ INLINE void fold_exp_strip(const uint32_t type, float *top, float *total, const 
         fold_exp_halves(top, total, x, next, from, rows, done);
     }
 #endif
-    if (done < n) fold_exp_rows(type, top + done, total + done, x, next, from + done, rows, n - done);
+    fold_exp_rows(type, top + done, total + done, x, next, from + done, rows, n - done);
 }
 INLINE void fold_exp_as(const uint32_t type, float *top, float *total, const void *const *x, size_t rows, size_t n)
 {
     const rows_ahead next = rows_behind(x, rows, n * (type == KILN_F32 ? 4 : 2));
-    for (size_t i = 0; i < n; i += EXP_STRIP) {
-        size_t some = n - i < EXP_STRIP ? n - i : EXP_STRIP;
+    const size_t whole = n / LANES * LANES;
+    for (size_t i = 0; i < whole; i += EXP_STRIP) {
+        size_t some = whole - i < EXP_STRIP ? whole - i : EXP_STRIP;
         if (rows == FOLDED_EXP) /* what was summed is brought forward half as often */
             fold_exp_strip(type, top + i, total + i, x, next, i, FOLDED_EXP, some);
         else if (rows == FOLDED)
@@ -599,6 +613,9 @@ INLINE void fold_exp_as(const uint32_t type, float *top, float *total, const voi
         else
             for (size_t r = 0; r < rows; r++) fold_exp_strip(type, top + i, total + i, x + r, next, i, 1, some);
     }
+    const size_t together = rows == FOLDED_EXP || rows == FOLDED ? rows : 1;
+    for (size_t r = 0; r < rows && whole < n; r += together)
+        fold_exp_rest(type, top + whole, total + whole, x + r, whole, together, n - whole);
 }
 static void fold_exp_stored(float *top, float *total, const void *const *x, size_t rows, uint32_t type, size_t n)
 {

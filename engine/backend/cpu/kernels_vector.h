@@ -28,14 +28,14 @@ INLINE void put(float *p, vf v) { memcpy(p, &v, sizeof v); }
 INLINE __mmask16 first_of(size_t n) { return (__mmask16)((1u << n) - 1); }
 INLINE vf get_part(const float *p, size_t n) { return (vf)_mm512_maskz_loadu_ps(first_of(n), p); }
 INLINE void put_part(float *p, vf v, size_t n) { _mm512_mask_storeu_ps(p, first_of(n), (__m512)v); }
-#else
-INLINE vf get_part(const float *p, size_t n)
+#else /* for the ends of rows; inlined they would be longer than the loops */
+static __attribute__((noinline, unused)) vf get_part(const float *p, size_t n)
 {
     vf v = {0};
     memcpy(&v, p, n * sizeof *p);
     return v;
 }
-INLINE void put_part(float *p, vf v, size_t n) { memcpy(p, &v, n * sizeof *p); }
+static __attribute__((noinline, unused)) void put_part(float *p, vf v, size_t n) { memcpy(p, &v, n * sizeof *p); }
 #endif
 INLINE vf pick(vi mask, vf a, vf b) { return (vf)((mask & (vi)a) | (~mask & (vi)b)); }
 /* a > b ? a : b, so of a NaN and a number the second: one instruction, where the compiler makes two of that. */
