@@ -459,7 +459,7 @@ deb: all $(if $(NVCC),cuda)
 	$(Q)env -u MAKEFLAGS -u MFLAGS KILN_BUILD=$(B) VERSION=$(VERSION) scripts/make-deb $(MAKE) -s install NVCC="$(NVCC)" DEBUG="$(DEBUG)" SAN="$(SAN)" CC="$(CC)" PREFIX=/usr
 
 # ---- for who works on kiln ----------------------------------------------------------------------------
-# make format writes; make format-check says what make format would change; make lint takes a minute, make analyze
+# make format writes; make format-check says what make format would change; make lint takes two minutes, make analyze
 # (clang's static analyzer) a quarter of an hour. Continuous integration runs format-check and lint.
 sources = $(shell git ls-files '*.c' '*.h' '*.cu' '*.cpp' '*.hpp')
 linted = $(filter-out engine/backend/cuda/% plugins/examples/python/%,$(filter engine/% nodes/% plugins/%,$(filter %.c,$(sources))))

@@ -45,6 +45,8 @@ fi
 check bench_ops_sd15 ends 0 scripts/bench_ops --families sd15 --word timestep
 check bench_ops_row says '^\| timestep_embedding 2 -> 2x320 \| 1 \| [0-9.]+ \|'
 check bench_ops_takes_no_disk test "$(du -sm build/bench/shapes | cut -f 1)" -lt 20
+check bench_ops_without_a_floor ends 1 env KILN_BUILD=build/nowhere scripts/bench_ops --families sd15
+check bench_ops_says_what_is_missing says 'library_floor is not there'
 check bench_ops_unknown_family ends 2 scripts/bench_ops --families sd9
 
 # ---- the pack ------------------------------------------------------------------------------------------------------------------------------------------
