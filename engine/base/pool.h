@@ -3,7 +3,7 @@
  * pool_for() splits n indices over the pool's threads and the caller's, and returns when all are done. How the work is
  * split never depends on the number of threads, so results do not depend on --threads as long as fn(i) does not. One
  * pool_for at a time uses the threads; a second or nested one runs on its caller's thread alone. A process that fork()
- * makes has none of these threads, and makes a pool of its own.
+ * makes has none of these threads: it has to make a pool of its own.
  */
 #ifndef KILN_BASE_POOL_H
 #define KILN_BASE_POOL_H

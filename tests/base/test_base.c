@@ -6,13 +6,11 @@
 #include "base/log.h"
 #include "base/memory_alloc.h"
 #include "base/names.h"
-#include "base/pool.h"
 #include "base/status.h"
 #include "base/str.h"
 #include "harness.h"
 
 #include <locale.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -275,45 +273,6 @@ static void test_file_map_notices_change(void)
     mem_free(path);
 }
 
-typedef struct {
-    atomic_int *count;
-    pool *p;
-    int depth;
-} pool_work;
-
-static void pool_step(void *arg, size_t i)
-{
-    pool_work *w = arg;
-    atomic_fetch_add(&w->count[i], 1);
-    if (w->depth) {
-        atomic_int inner[3] = {0};
-        pool_work nested = {.count = inner, .p = w->p};
-        pool_for(w->p, 3, pool_step, &nested);
-        if (inner[0] != 1 || inner[1] != 1 || inner[2] != 1) atomic_fetch_add(&w->count[i], 100);
-    }
-}
-
-static void test_pool_runs_each_index_once(void)
-{
-    enum { N = 1000 };
-    static atomic_int count[N];
-    for (unsigned threads = 1; threads <= 5; threads++) {
-        pool *p = pool_new(threads);
-        REQUIRE(p);
-        CHECK_EQ(pool_threads(p), threads);
-        for (int round = 0; round < 50; round++) {
-            memset((void *)count, 0, sizeof count);
-            pool_work w = {.count = count, .p = p, .depth = round % 2};
-            size_t n = round % 7 == 0 ? 1 : N;
-            pool_for(p, n, pool_step, &w);
-            int good = 1;
-            for (size_t i = 0; i < n; i++) good &= count[i] == 1;
-            CHECK_MSG(good, "%u threads, round %d", threads, round);
-        }
-        pool_free(p);
-    }
-}
-
 static void log_catch(void *arg, int level, const char *line) { snprintf(arg, 100, "%d %s", level, line); }
 
 static void test_log_levels(void)
@@ -345,7 +304,6 @@ int main(int argc, char **argv)
         CASE(test_file_write_is_whole_or_nothing),
         CASE(test_file_digest_follows_content),
         CASE(test_file_map_notices_change),
-        CASE(test_pool_runs_each_index_once),
         CASE(test_log_levels),
     };
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);

@@ -125,13 +125,13 @@ INLINE float fold_start(uint32_t kind)
 }
 
 #if LANES < 16 /* for the ends of rows; inlined they would be longer than the loops */
-static __attribute__((noinline)) vf get_some(uint32_t type, const uint16_t *p, size_t n)
+static __attribute__((noinline)) vf get_part_half(uint32_t type, const uint16_t *p, size_t n)
 {
     uint16_t part[LANES] = {0};
     for (size_t k = 0; k < n; k++) part[k] = p[k];
     return type == KILN_BF16 ? widen(part) : widen_f16(part);
 }
-static __attribute__((noinline)) void put_some(uint32_t type, uint16_t *p, vf v, size_t n)
+static __attribute__((noinline)) void put_part_half(uint32_t type, uint16_t *p, vf v, size_t n)
 {
     uint16_t part[LANES];
     vh h;
@@ -153,7 +153,7 @@ INLINE vf get_as(const uint32_t type, const void *p, size_t i, size_t n)
     _mm256_storeu_si256((__m256i *)(void *)part, _mm256_maskz_loadu_epi16(first_of(n), half));
     return type == KILN_BF16 ? widen(part) : widen_f16(part);
 #else
-    return get_some(type, half, n);
+    return get_part_half(type, half, n);
 #endif
 }
 
@@ -601,7 +601,7 @@ INLINE void put_as(const uint32_t type, void *p, vf v, size_t n)
 #else
     vh h;
     if (n < LANES)
-        put_some(type, p, v, n);
+        put_part_half(type, p, v, n);
     else if (type == KILN_BF16)
         h = narrow(v), memcpy(p, &h, sizeof h);
     else
