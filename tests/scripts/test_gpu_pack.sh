@@ -47,6 +47,16 @@ check bench_ops_row says '^\| timestep_embedding 2 -> 2x320 \| 1 \| [0-9.]+ \|'
 check bench_ops_takes_no_disk test "$(du -sm build/bench/shapes | cut -f 1)" -lt 20
 check bench_ops_without_a_floor ends 1 env KILN_BUILD=build/nowhere scripts/bench_ops --families sd15
 check bench_ops_says_what_is_missing says 'library_floor is not there'
+# A library that has no bf16 for this processor, and one that has nothing.
+mkdir -p "$work/floors/tests/bench"
+ln -s "$KILN_ROOT/$KILN_BUILD/plugins" "$work/floors/plugins"
+ln -s "$KILN_ROOT/$KILN_BUILD/tests/bench/op_times" "$KILN_ROOT/$KILN_BUILD/tests/bench/random_model" "$work/floors/tests/bench/"
+printf '#!/bin/sh\nwhile read -r layer; do [ "$1" = bf16 ] || [ "$NOTHING" ] || printf "5\\t%%s\\n" "$layer"; done\n' >"$work/floors/tests/bench/library_floor"
+chmod +x "$work/floors/tests/bench/library_floor"
+check bench_ops_floors_in_f32 ends 0 env KILN_BUILD="$work/floors" scripts/bench_ops --families sd15 --parts unet --word "linear 2x320"
+check bench_ops_says_in_which_precision says 'best dense product of one call in f32: [0-9]+ GFLOP/s'
+check bench_ops_has_no_floor ends 1 env NOTHING=1 KILN_BUILD="$work/floors" scripts/bench_ops --families sd15 --parts unet --word "linear 2x320"
+check bench_ops_says_there_is_none says 'times none of these layers'
 check bench_ops_unknown_family ends 2 scripts/bench_ops --families sd9
 
 # ---- the pack ------------------------------------------------------------------------------------------------------------------------------------------
