@@ -1,5 +1,5 @@
-/* test_pool.c - jobs of a pool: each index once, all of it done when pool_for() returns, threads that sleep are woken;
- * several callers, nested jobs, more threads than processors.
+/* test_pool.c - jobs of a pool: each index once, all of it done when pool_for() returns, whether workers look for a job
+ * or have gone to sleep; several callers, nested jobs, more threads than processors.
  */
 #include "harness.h"
 
@@ -53,7 +53,7 @@ static void test_each_index_once(void)
     }
 }
 
-/* Of any length, so that some threads are just going to sleep. */
+/* Waits about as long as workers look, on both sides of it, so that some of them are just going to sleep. */
 static void test_after_any_pause(void)
 {
     static const unsigned threads[] = {2, 5};
@@ -132,7 +132,7 @@ static void slow_step(void *arg, size_t i)
     wait_microseconds(i ? 3000 : 0);
     atomic_fetch_add((atomic_int *)arg, 1);
 }
-/* The caller sleeps until its worker is done, and is woken. */
+/* A worker that takes longer than its caller looks: the caller sleeps, and is woken. */
 static void test_a_slow_worker(void)
 {
     pool *p = pool_new(2);
