@@ -14,6 +14,7 @@
  * exact in bf16 and sums are f32 on both sides, so only the final rounding may fall to the other neighbour: 2^-8 of an
  * element, for the few on the edge; 1e-3 of the whole.
  */
+#include "busy_time.h"
 #include "harness.h"
 #include "ops_bench_work.h"
 #include "ops_level.h"
@@ -161,20 +162,20 @@ static void copy_part(void *arg, size_t part)
     memcpy(c->to + part * c->each, c->from + part * c->each, c->each);
 }
 
-static double now(clockid_t clock)
+static double now(void)
 {
     struct timespec t;
-    clock_gettime(clock, &t);
+    clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 /* Processor time of a copy; `seconds` is its wall time. */
 static double time_copy(copying *c, double *seconds)
 {
-    double t = now(CLOCK_MONOTONIC), busy = now(CLOCK_PROCESS_CPUTIME_ID);
+    double busy = busy_time(c->p), t = now();
     pool_for(c->p, pool_threads(c->p), copy_part, c);
-    *seconds = now(CLOCK_MONOTONIC) - t;
-    return now(CLOCK_PROCESS_CPUTIME_ID) - busy;
+    *seconds = now() - t;
+    return busy_time(c->p) - busy;
 }
 
 /* What a row that waits for memory has of its ceilings. */

@@ -6,6 +6,7 @@
  */
 #include "backend/backend.h"
 #include "base/memory_alloc.h"
+#include "busy_time.h"
 #include "tensor/dtype.h"
 
 #include <dnnl.h>
@@ -23,13 +24,6 @@ static double now(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
-static double processor(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
@@ -163,10 +157,12 @@ static void print_best(const char *name, pool *p, size_t n, void (*fn)(void *, s
 {
     double best = 1e30, busy = 1e30;
     for (int i = 0; i < 5 * REPEATS; i++) {
-        double start = now(), worked = processor();
+        double worked = busy_time(p), start = now();
         pool_for(p, n, fn, arg);
-        if (now() - start < best) best = now() - start;
-        if (processor() - worked < busy) busy = processor() - worked;
+        double took = now() - start;
+        worked = busy_time(p) - worked;
+        if (took < best) best = took;
+        if (worked < busy) busy = worked;
     }
     printf("%s-%dx%dx%d int8 %.1f\n", name, ROWS, DEEP, COLUMNS, operations / best * 1e-9);
     printf("%s-%dx%dx%d int8-by-processor-time %.1f\n", name, ROWS, DEEP, COLUMNS, operations / busy * 1e-9);
