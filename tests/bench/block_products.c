@@ -35,6 +35,8 @@ static const product products[] = {
     {"down_exps-q5_0", KILN_Q5_0, 2048, 704, 2816, 128, 0},
     {"down_exps-q8_0", KILN_Q8_0, 2048, 704, 2816, 128, 0},
     {"gate_up_exps-prompt", KILN_Q4_K, 4096, 2816, 1408, 128, 0},
+    {"down_exps-q5_0-prompt", KILN_Q5_0, 4096, 704, 2816, 128, 0},
+    {"down_exps-q8_0-prompt", KILN_Q8_0, 4096, 704, 2816, 128, 0},
     {"gate_up_exps-taken", KILN_Q4_K, 4096, 2816, 1408, 128, 512},
     {"head", KILN_Q6_K, 256, 2816, 16384, 0, 0},
     {"head-transposed", KILN_Q6_K, 64, 65536, 2816, -1, 0},
