@@ -82,6 +82,8 @@ void loader_trust(const char *const *names, size_t n, size_t n_named)
 }
 
 /* By its id (NULL: not known), its file's name with or without ".so", or its path. */
+static int is_foreign(const plugin *p) { return !p->shipped && !p->trusted; }
+
 static int is_trusted(const char *path, const char *id)
 {
     const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
@@ -288,7 +290,7 @@ int loader_has_foreign(const char *list)
     log_level_set(KILN_LOG_ERROR);
     if (loader_search(list, &memory, &found, &why) == KILN_OK)
         for (size_t i = 0; i < found.n; i++)
-            foreign |= found.item[i].state == PLUGIN_LOADED && !found.item[i].shipped && !found.item[i].trusted;
+            foreign |= found.item[i].state == PLUGIN_LOADED && is_foreign(&found.item[i]);
     log_level_set(level);
     arena_free(&memory);
     return foreign;
@@ -407,7 +409,7 @@ static const char *reason_to_stay_out(plugin *p, arena *memory)
         log_error("%s is not loaded: it %s", p->path, why);
         return arena_printf(memory, "is not loaded: it %s", why);
     }
-    why = p->shipped || p->trusted ? NULL : supervised_left_out(p->path, &p->held);
+    why = is_foreign(p) ? supervised_left_out(p->path, &p->held) : NULL;
     return why ? arena_strdup(memory, why) : NULL;
 }
 
@@ -472,12 +474,12 @@ void loader_load(plugin *p, arena *memory)
         }
         probe_remember(key);
     }
-    int call = supervised_enter(p->path, "", "", "load");
+    int call = supervised_enter_plugin(p->path, "", "load", is_foreign(p));
     if (!load_open_file(p, memory, by)) close(fd);
     supervised_leave(call);
     process_state_loaded(p->path);
     if (p->state == PLUGIN_LOADED) keep_out(p, memory, p->table.id, NULL);
-    if (p->state == PLUGIN_LOADED && !p->shipped && !p->trusted) supervised_loaded(p->path, p->table.id);
+    if (p->state == PLUGIN_LOADED && is_foreign(p)) supervised_loaded(p->path, p->table.id);
 }
 
 /* Its samplers and schedules have their names, so that a workflow which says them is none with a fault. */
@@ -496,7 +498,7 @@ void loader_open(plugin *p, arena *memory)
     uint64_t floats = float_state();
     registry_owner_set(p->table.id, p->data);
     if (p->absent) open_absent(p);
-    int call = p->absent ? 0 : supervised_enter(p->path, "", p->table.id, "open");
+    int call = p->absent ? 0 : supervised_enter_plugin(p->path, p->table.id, "open", is_foreign(p));
     kiln_status status = p->table.open(&engine_host);
     supervised_leave(call);
     if (!p->absent) process_state_loaded(p->path);

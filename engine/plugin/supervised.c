@@ -82,7 +82,7 @@ static void tell_call(message_kind kind, int i)
     supervised_send(kind, &sent, kind == MESSAGE_ENTER ? sizeof sent : offsetof(message_call, function), NULL, 0);
 }
 
-int supervised_enter(const char *node, const char *type, const char *plugin, const char *function)
+static int enter(const char *node, const char *type, const char *plugin, const char *function, int foreign)
 {
     if (!supervision) return 0;
     supervised_check();
@@ -94,7 +94,7 @@ int supervised_enter(const char *node, const char *type, const char *plugin, con
         c->node = supervised_name(node);
         c->thread = (uint64_t)pthread_self();
         c->order = atomic_fetch_add(&supervision->order, 1);
-        c->foreign = !type[0] || process_state_is_watched(plugin);
+        c->foreign = foreign;
         copy(c->name, node), copy(c->type, type), copy(c->plugin, plugin);
         snprintf(c->function, sizeof c->function, "%s", function);
         if (c->foreign) tell_call(MESSAGE_ENTER, i);
@@ -102,6 +102,16 @@ int supervised_enter(const char *node, const char *type, const char *plugin, con
         return i + 1;
     }
     return 0;
+}
+
+int supervised_enter(const char *node, const char *type, const char *plugin, const char *function)
+{
+    return enter(node, type, plugin, function, !type[0] || process_state_is_watched(plugin));
+}
+
+int supervised_enter_plugin(const char *path, const char *id, const char *function, int foreign)
+{
+    return enter(path, "", id, function, foreign);
 }
 
 void supervised_leave(int call)

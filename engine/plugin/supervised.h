@@ -125,6 +125,8 @@ static inline int supervised_again(void) { return supervision && supervision->at
 void supervised_place(uint64_t row, digest key);
 /* The call's number plus 1; 0: nobody watches. */
 int supervised_enter(const char *node, const char *type, const char *plugin, const char *function);
+/* The same of what loads or opens a plugin; id "": not known yet. foreign: see supervised_call. */
+int supervised_enter_plugin(const char *path, const char *id, const char *function, int foreign);
 void supervised_leave(int call);
 static inline void supervised_sign(int call)
 {

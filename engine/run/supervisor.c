@@ -449,8 +449,8 @@ static void say_now(const supervised_call *c, const char *outside, const char *t
         print_text(stderr, "kiln: error: outside of any node, kiln or a thread that a plugin left behind %s\n", text);
 }
 
-/* Whether a node of kiln's own may have met what a plugin has left behind (a timer, a thread, a damaged heap): once
- * each it is called again, in a process where that plugin is not. */
+/* Whether a node or plugin of kiln's own may have met what a plugin has left behind (a timer, a thread, a damaged
+ * heap): once each it is called again, in a new process. */
 static int spare(supervisor *s, const supervised_call *c, const char *text)
 {
     char name[PLACE_MAX], type[PLACE_MAX];
@@ -458,11 +458,16 @@ static int spare(supervisor *s, const supervised_call *c, const char *text)
     for (size_t i = 0; i < s->n_spared; i++)
         if (s->spared[i].row == c->row && s->spared[i].node == c->node) return 0;
     s->spared[s->n_spared].row = c->row, s->spared[s->n_spared++].node = c->node;
-    print_text(
-        stderr,
-        "kiln: error: node '%s' (%s), which is kiln's own, %s; a plugin that ran before it in the same process may "
-        "have caused that, so it runs once more in a new one\n",
-        bounded(name, c->name), bounded(type, c->type), text);
+    if (c->type[0])
+        print_text(stderr,
+                   "kiln: error: node '%s' (%s), which is kiln's own, %s; a plugin that ran before it in the same "
+                   "process may have caused that, so it runs once more in a new one\n",
+                   bounded(name, c->name), bounded(type, c->type), text);
+    else
+        print_text(stderr,
+                   "kiln: error: %s, which is kiln's own, %s; a plugin that was loaded before it in the same process "
+                   "may have caused that, so it is loaded once more in a new one\n",
+                   bounded(name, c->name), text);
     return 1;
 }
 
@@ -525,8 +530,8 @@ static void begin_turns(supervisor *s, const char *text)
     for (size_t i = 0; i < s->messages.n_plugin; i++)
         if (was_there(&s->messages.plugin[i])) s->turn[s->n_turn++] = &s->messages.plugin[i];
     print_text(stderr,
-               "kiln: error: outside of a node that could be blamed, the process %s; now kiln's own nodes run without "
-               "the %zu plugins that were in it, and then each plugin's without the others'\n",
+               "kiln: error: something outside of a node that could be blamed %s; now kiln's own nodes run without "
+               "the plugins that were in it (%zu), and then each plugin's without the others'\n",
                text, s->n_turn);
 }
 
@@ -545,6 +550,15 @@ static int isolate(supervisor *s, const char *text)
     if (!s->in_turns && s->was_in_turns && leave_out_suspects(s, text)) return 1;
     if (s->in_turns) return leave_out_those_there(s, text, 0) && (next_turn(s), 1);
     if (n < 2 || s->was_in_turns) return leave_out_those_there(s, text, 0);
+    begin_turns(s, text);
+    return 1;
+}
+
+/* The same while a plugin was being loaded, with one that was there before it. */
+static int isolate_one(supervisor *s, const char *text)
+{
+    if (s->was_in_turns) return !s->in_turns && leave_out_suspects(s, text);
+    if (were_there(s, 0) != 1) return 0;
     begin_turns(s, text);
     return 1;
 }
@@ -573,6 +587,8 @@ static int blame_nobody(supervisor *s, const char *text)
     return s->unknown++ < UNKNOWN_MAX;
 }
 
+static int is_load(const supervised_call *c) { return strncmp(c->function, "load", sizeof c->function) == 0; }
+
 /* 1: the run is begun again. */
 static int judge(supervisor *s, int wait_status)
 {
@@ -593,6 +609,7 @@ static int judge(supervisor *s, int wait_status)
     if (c && c->foreign && again && (!s->last.crashed || s->last.unfit) && !s->was_in_turns && were_there(s, 1) > 1 &&
         isolate(s, outside))
         return 1;
+    if (c && c->foreign && again && !s->last.crashed && is_load(c) && isolate_one(s, outside)) return 1;
     if (c && c->foreign && s->in_turns && s->at_turn) s->turn[s->at_turn - 1]->ended_turn = 1;
     if (c && again && blame_call(s, c, text)) return 1;
     if (!c && by_plugin && again && blame_plugin(s, text)) return 1;

@@ -59,6 +59,12 @@ others open aborts '1 3' "plugin org.example.Bad: outside of its nodes: crashed 
 others constructor ends_soon '1 3' 'Bad.so is not loaded: it ended the process with status 0 in its load()' --cache cache
 grep -q "$fails.*is not loaded: it ended the process" run.txt; verdict its_nodes_are_known $?
 others run ends '1 3' "Bad" --cache cache
+# ---- while another plugin is being loaded, which is blamed no more than kiln's own would be
+export KILN_LEFT_Good='constructor naps'
+others constructor ends '1 3' "$left ended the process" --no-cache
+grep -q "Good.so is not loaded" run.txt; verdict a_plugin_being_loaded_is_not_blamed $((! $?))
+others constructor ends '1 3' "Good.so, which is kiln's own, ended the process" --no-cache --trust Good
+unset KILN_LEFT_Good
 
 # ---- a sampler of such a plugin's: its name is known, so that the workflow has no fault
 cp w.yaml plain.yaml

@@ -45,6 +45,7 @@ static void aborts(void)
     nap(40);
     abort();
 }
+static void naps(void) { nap(300); }
 static void strikes(void) { *(volatile int *)8 = 1; }
 /* For ever, with what the others need. */
 static void holds_heap(void)
@@ -210,6 +211,7 @@ static const struct {
             {"empties_pictures", empties_pictures, 1},
             {"sleeps", makes_loop, 0},
             {"strikes", strikes, 0},
+            {"naps", naps, 0},
             {"threads", threads, 0}};
 
 #ifdef LEFT_INTERPOSES
