@@ -81,9 +81,9 @@ void loader_trust(const char *const *names, size_t n, size_t n_named)
     memset(trust_used, 0, sizeof trust_used);
 }
 
-/* By its id (NULL: not known), its file's name with or without ".so", or its path. */
 static int is_foreign(const plugin *p) { return !p->shipped && !p->trusted; }
 
+/* By its id (NULL: not known), its file's name with or without ".so", or its path. */
 static int is_trusted(const char *path, const char *id)
 {
     const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
