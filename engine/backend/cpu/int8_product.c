@@ -459,7 +459,7 @@ static void keep_interleaved(cpu_kernel *c, const int8_form *f)
 /* ---- preparing ---- */
 
 /* By shape alone; some tasks for every thread, and bands that divide into what is multiplied together: of 528 rows two,
- * not three, since each unpacks the weight. */
+ * not three, since each unpacks the weight (by AVX2, whose rows take twice as much, three as before). */
 static void cut(int8_plan *p, const op_desc *op)
 {
     int grouped = op->kind == OP_GROUPED_LINEAR; /* whose groups have few rows each */
@@ -473,7 +473,7 @@ static void cut(int8_plan *p, const op_desc *op)
     p->deep = grouped ? INT8_PART : DEEP;
     if (grouped && p->b.block == 256 && p->form->interleaved && !p->kernels->wide) p->deep = DEEP;
     p->depth_first = grouped;
-    int64_t bands = p->I > BAND ? (p->I + BAND / 2) / BAND : 1;
+    int64_t bands = p->I > BAND ? (p->I + (p->kernels->wide ? BAND - 1 : BAND / 2)) / BAND : 1;
     if (grouped)
         bands = (p->I + GROUP_BAND - 1) / GROUP_BAND;
     else
