@@ -108,7 +108,10 @@ none=$drawn
 "$kiln" check-plugin plugins/manners.so --json 2>/dev/null >paths.txt; ! grep '"process"' paths.txt | grep -q manners_lent; verdict check_plugin_finds_none $?
 for row in 'umask|changed the umask from 022 to 000' 'chdir|changed the working folder' 'mask|changed the signal mask' 'handler|changed what SIGINT does' 'write|wrote to standard output' \
     'setenv|changed the environment (MANNERS_NEW)' 'close|closed or replaced standard output' "thread|left [1-9][0-9]* threads\\? running; join them before the call ends"; do
-    lent "${row%%|*}" && [ "$drawn" = "$none" ] && [ "$(grep -c "warning: node 'sampler' (KSampler).* with code of plugin org.example.manners ${row#*|}" run.txt)" -eq 1 ] && [ "$(grep -c warning run.txt)" -eq 1 ]; verdict "a_sampler_${row%%|*}" $?
+    lent "${row%%|*}" && [ "$drawn" = "$none" ] && [ "$(grep -c "warning: node 'sampler' (KSampler).* with code of plugin org.example.manners ${row#*|}" run.txt)" -eq 1 ] && [ "$(grep -c warning run.txt)" -eq 1 ]
+    found=$? told=verdict
+    [ "${row%%|*}" = thread ] && told=of_threads
+    $told "a_sampler_${row%%|*}" $found
     MANNERS_SAMPLER=${row%%|*} "$kiln" check-plugin plugins/manners.so >paths.txt 2>run.txt
     sed -n '/^sampler manners_lent/,/^[a-z]/p' paths.txt | grep -q "FAIL process .*it ${row#*|}"; verdict "check_plugin_finds_${row%%|*}" $?
 done
