@@ -474,7 +474,7 @@ void report_event(report *r, const run_event *ev)
         snprintf(row, sizeof row, "row %zu (%.200s): ", r->rows.number[r->rows.part_of[ev->node]],
                  r->rows.label[r->rows.part_of[ev->node]]);
     int lines = !r->quiet && (r->verbose || (!r->rows.total && !r->bar)); /* a sweep has a line a row */
-    if (ev->kind == RUN_NODE_DONE) trace_item(r, n, "node", r->node_start[ev->node], ev->seconds, 1, t);
+    if (ev->kind == RUN_NODE_DONE) trace_item(r, n, "node", ev->start, ev->seconds, 1, t);
     if (ev->kind == RUN_NODE_FAILED && ev->failure->status != KILN_CANCELLED)
         say(r, "kiln: error: %s%s", row, ev->failure->message);
     r->stopped |= ev->kind == RUN_NODE_FAILED && ev->failure->status == KILN_CANCELLED;

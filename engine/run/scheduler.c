@@ -246,7 +246,7 @@ static void wake_users(scheduler *s, uint32_t i)
     }
 }
 
-static void node_done(scheduler *s, uint32_t i, run_event_kind kind, double seconds)
+static void node_done(scheduler *s, uint32_t i, run_event_kind kind, double start, double seconds)
 {
     assert(s->slot[i].state == RUNNING || s->slot[i].state == READY);
     s->slot[i].state = DONE;
@@ -258,7 +258,7 @@ static void node_done(scheduler *s, uint32_t i, run_event_kind kind, double seco
       : kind == RUN_NODE_FETCHED ? &s->summary->fetched
                                  : &s->summary->ran) += 1;
     if (s->w->node[i].type->flags & KILN_NODE_OUTPUT) s->summary->outputs_done++;
-    notify(s, (run_event){.kind = kind, .node = i, .seconds = seconds});
+    notify(s, (run_event){.kind = kind, .node = i, .start = start, .seconds = seconds});
     wake_users(s, i);
     if (s->slot[i].uses_left == 0) drop_values(s, i);
     settle_doomed(s);
@@ -336,7 +336,7 @@ static void fetch_node(scheduler *s, uint32_t i)
     s->running--;
     if (status == KILN_OK) {
         publish_values(s, i);
-        node_done(s, i, RUN_NODE_FETCHED, seconds);
+        node_done(s, i, RUN_NODE_FETCHED, start, seconds);
     } else {
         drop_values(s, i);
         node_lost(s, i);
@@ -382,7 +382,7 @@ static void run_node(scheduler *s, uint32_t i)
     if (status == KILN_OK) {
         publish_values(s, i);
         if (!g->mapped) taken = s->hooks->taken && s->hooks->taken(s->hooks->self, i);
-        node_done(s, i, taken ? RUN_NODE_FETCHED : RUN_NODE_DONE, seconds);
+        node_done(s, i, taken ? RUN_NODE_FETCHED : RUN_NODE_DONE, start, seconds);
     } else if (g->mapped && s->stop && status == KILN_CANCELLED && failure.status == KILN_OK) {
         drop_values(s, i); /* between two items: it is neither done nor failed */
         s->slot[i].state = WAITING;
@@ -497,7 +497,7 @@ static void take_shared(scheduler *s, uint32_t i)
     for (uint32_t k = 0; k < s->w->node[i].type->n_out; k++)
         s->slot[i].out[k] = duplicate->out[k] ? value_ref(duplicate->out[k]) : NULL;
     s->slot[i].unknown = duplicate->unknown;
-    node_done(s, i, s->slot[i].unknown ? RUN_NODE_UNKNOWN : RUN_NODE_SHARED, 0);
+    node_done(s, i, s->slot[i].unknown ? RUN_NODE_UNKNOWN : RUN_NODE_SHARED, 0, 0);
     release(s, (uint32_t)s->slot[i].duplicate_of);
     wake_others(s);
 }
@@ -520,7 +520,7 @@ static int is_unknown(scheduler *s, uint32_t i)
 
 static void pass_unknown(scheduler *s, uint32_t i)
 {
-    node_done(s, i, RUN_NODE_UNKNOWN, 0);
+    node_done(s, i, RUN_NODE_UNKNOWN, 0, 0);
     wake_others(s);
 }
 

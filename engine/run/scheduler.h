@@ -39,10 +39,10 @@ typedef struct {
 
 typedef struct {
     run_event_kind kind;
-    size_t node;                  /* index in workflow.node                        */
-    double seconds;               /* DONE, FETCHED, FAILED: how long it took       */
-    size_t done, total;           /* nodes finished in any way, nodes to be run    */
-    const error *failure;         /* FAILED                                        */
+    size_t node;           /* index in workflow.node                        */
+    double start, seconds; /* DONE, FETCHED: when it began (clock_seconds()); these and FAILED: how long it took */
+    size_t done, total;    /* nodes finished in any way, nodes to be run    */
+    const error *failure;  /* FAILED                                        */
     struct supervised_said *said; /* what of it earlier processes of this run have reported (report.h), or NULL */
     const char *because;          /* SKIPPED: name of the node that failed         */
     const run_item *item;         /* ITEM_DONE, ITEM_FETCHED                       */

@@ -25,6 +25,24 @@ tiny -q --precision f32 --out "$work/f32" >/dev/null 2>&1 && [ -s "$work/f32/kil
 tiny -q --out "$work/e" --events "$work/events" --trace "$work/trace" >/dev/null 2>&1
 for event in run_start node_start progress node_done file run_done; do grep -q "\"event\": \"$event\"" "$work/events" && ok "event_$event" || bad "event_$event" "not in the events"; done
 grep -q '"cat": "op"' "$work/trace" && tail -c 4 "$work/trace" | grep -q ']}' && ok trace_has_ops || bad trace_has_ops "no ops, or not closed"
+# who reads the events slowly keeps nodes waiting before they begin, and not in what the trace says of them
+python3 - "$kiln" "$work" <<'PY' >"$work/log" 2>&1; verdict ops_lie_within_their_nodes $?
+import fcntl, json, os, subprocess, sys, time
+kiln, work = sys.argv[1:]
+ours, theirs = os.pipe2(os.O_DIRECT)  # a line at a time, of which one is under way
+fcntl.fcntl(theirs, 1031, 4096)  # F_SETPIPE_SZ
+run = subprocess.Popen([kiln, "run", "workflows/txt2img.yaml", "--models", "tests/golden", "--set", "model.ckpt_name=tiny-sd1", "--set", "steps=2", "--set", "empty.width=64", "--set", "empty.height=64", "--no-cache", "-q", "--out", work + "/slow", "--events", "-", "--trace", work + "/slow.trace"], stdout=theirs)
+os.close(theirs)
+while os.read(ours, 65536):
+    time.sleep(0.05)
+assert run.wait() == 0
+events = json.load(open(work + "/slow.trace"))["traceEvents"]
+nodes = [(e["ts"], e["ts"] + e["dur"]) for e in events if e["cat"] == "node"]
+ops = [(e["ts"], e["ts"] + e["dur"]) for e in events if e["cat"] == "op"]
+assert len(nodes) > 4 and len(ops) > 100, (len(nodes), len(ops))
+outside = [op for op in ops if not any(a - 100 <= op[0] and op[1] <= b + 100 for a, b in nodes)]
+assert not outside, f"{len(outside)} of {len(ops)} ops are outside: {outside[:3]}, nodes {nodes}"
+PY
 before=$(find "$work" -name '*.png' | wc -l)
 tiny --explain >"$work/explain" 2>&1 && grep -q 'KSampler' "$work/explain" && [ "$(find "$work" -name '*.png' | wc -l)" = "$before" ] && ok explain_computes_nothing || bad explain_computes_nothing "$(cat "$work/explain")"
 expect check_is_silent_when_right 0 "" "$kiln" check workflows/txt2img.yaml --models tests/golden --set model.ckpt_name=tiny-sd1
