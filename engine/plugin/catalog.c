@@ -38,13 +38,20 @@ static void check_id(catalog *c, plugin *p)
     }
 }
 
+static const node_info *already_there(const catalog *c, const char *type)
+{
+    for (size_t i = 0; i < c->n_node; i++)
+        if (strcmp(c->node[i].node->type, type) == 0) return &c->node[i];
+    return NULL;
+}
+
 /* A name belongs to the plugin that brought it first. Another one's node of that name gets its plugin's id before it;
  * the rows of the table are ours (plugin_table.h). */
 static kiln_status name_types(catalog *c, plugin *p, error *e)
 {
     for (size_t i = 0; p->state == PLUGIN_LOADED && i < p->table.n_node; i++) {
         kiln_node *row = (kiln_node *)(uintptr_t)p->table.node[i];
-        const node_info *other = catalog_find(c, row->type);
+        const node_info *other = already_there(c, row->type);
         if (!other) continue;
         char *own = arena_printf(&c->memory, "%s/%s", p->table.id, row->type);
         if (!own) return error_set(e, KILN_ERR_NOMEM, "out of memory");
@@ -138,6 +145,8 @@ static int by_type(const void *a, const void *b)
     return strcmp(((const node_info *)a)->node->type, ((const node_info *)b)->node->type);
 }
 
+static int against_type(const void *type, const void *n) { return strcmp(type, ((const node_info *)n)->node->type); }
+
 catalog *catalog_open(const char *plugins, error *e)
 {
     error own = {0};
@@ -175,9 +184,9 @@ const node_info *catalog_node(const catalog *c, size_t i) { return i < c->n_node
 
 const node_info *catalog_find(const catalog *c, const char *type)
 {
+    const node_info *named = c->n_node ? bsearch(type, c->node, c->n_node, sizeof *c->node, against_type) : NULL;
     const char *slash = strchr(type, '/');
-    for (size_t i = 0; i < c->n_node; i++)
-        if (strcmp(c->node[i].node->type, type) == 0) return &c->node[i];
+    if (named) return named;
     for (size_t i = 0; slash && i < c->n_node; i++) {
         const node_info *n = &c->node[i];
         size_t id = strlen(n->plugin->id);

@@ -79,6 +79,8 @@ static uint64_t next_line(const report *r)
     return at > 0 ? (uint64_t)at : 0;
 }
 
+static int is_listened_to(const report *r) { return r->events || r->on_event; }
+
 /* said NULL: it may be said more than once. */
 static void emit(report *r, const char *kind, str *rest, supervised_said *said)
 {
@@ -86,7 +88,7 @@ static void emit(report *r, const char *kind, str *rest, supervised_said *said)
         str_free(rest);
         return;
     }
-    if (r->events || r->on_event) {
+    if (is_listened_to(r)) {
         str line = {0};
         str_printf(&line, "{\"event\": \"%s\"", kind);
         json_number(&line, "time", (double)(long long)((clock_seconds() - r->start) * 1e6) / 1e6);
@@ -410,9 +412,11 @@ kiln_status report_close(report *r, const run_summary *summary, const char *stat
     return events != KILN_OK ? events : trace;
 }
 
+/* Nothing where nobody would read it: a run of many cheap nodes would spend a sixth of its time here. */
 static void event_fields(const report *r, const run_event *ev, str *fields)
 {
     char key[33];
+    if (!is_listened_to(r)) return;
     node_fields(r, fields, ev->node);
     if (ev->kind == RUN_NODE_DONE || ev->kind == RUN_NODE_FETCHED || ev->kind == RUN_NODE_FAILED)
         json_number(fields, "seconds", (double)(long long)(ev->seconds * 1e6) / 1e6);
