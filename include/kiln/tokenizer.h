@@ -80,7 +80,7 @@ typedef struct {
 
 typedef struct {
     uint32_t size;
-    /* NULL with a message that names file, place and remedy. [run] */
+    /* NULL with a message that names file, place and remedy. The same files may give the same object again. [run] */
     kiln_tokenizer *(*open)(kiln_ctx *, const kiln_tokenizer_source *);
     kiln_tokenizer *(*ref)(kiln_tokenizer *);
     void (*unref)(kiln_tokenizer *);

@@ -2,6 +2,7 @@
 #include "tokenizer_api.h"
 
 #include "chat_template.h"
+#include "kept_tokenizers.h"
 #include "sources.h"
 
 #include <stdio.h>
@@ -65,14 +66,13 @@ static int check_kind(opening *o, const char *wanted)
     return opening_fail(o, "the files are of a tokenizer of kind '%s', and '%.40s' is wanted", is, wanted);
 }
 
-/* Everything that decides ids is in the files and in what was asked for. */
-static int make_identity(opening *o, const file_set *f)
+/* 32 hex digits of a kind and of the files, by which everything is decided that is read from them. 0: no memory */
+static int digest_of(const char *kind, const file_set *f, char digest[33])
 {
-    kiln_tokenizer *t = o->t;
     XXH3_state_t *state = XXH3_createState();
-    if (!state) return opening_no_memory(o);
+    if (!state) return 0;
     XXH3_128bits_reset(state);
-    XXH3_128bits_update(state, t->kind, strlen(t->kind) + 1);
+    XXH3_128bits_update(state, kind, strlen(kind) + 1);
     for (size_t i = 0; i < f->source->n_file; i++) {
         const kiln_tokenizer_file *x = file_at(f, i);
         const char *slash = strrchr(x->name, '/'), *name = slash ? slash + 1 : x->name;
@@ -83,9 +83,13 @@ static int make_identity(opening *o, const file_set *f)
     }
     XXH128_hash_t h = XXH3_128bits_digest(state);
     XXH3_freeState(state);
-    snprintf(t->identity, sizeof t->identity, "%016llx%016llx", (unsigned long long)h.high64,
-             (unsigned long long)h.low64);
+    snprintf(digest, 33, "%016llx%016llx", (unsigned long long)h.high64, (unsigned long long)h.low64);
     return 1;
+}
+
+static int make_identity(opening *o, const file_set *f)
+{
+    return digest_of(o->t->kind, f, o->t->identity) || opening_no_memory(o);
 }
 
 static int check_source(opening *o, const kiln_tokenizer_source *s)
@@ -140,26 +144,28 @@ kiln_tokenizer *tokenizer_open(const kiln_tokenizer_source *source, char *why)
     return NULL;
 }
 
+/* The one that is kept for such files and such a wish; *key: "" where there can be none. */
+static kiln_tokenizer *find_kept(const kiln_tokenizer_source *source, char key[33])
+{
+    opening o = {0};
+    key[0] = '\0';
+    if (!check_source(&o, source) || !digest_of(source->kind ? source->kind : "", &(file_set){source}, key))
+        return NULL;
+    return kept_tokenizer(key);
+}
+
 static kiln_tokenizer *open_in_call(kiln_ctx *ctx, const kiln_tokenizer_source *source)
 {
-    char why[KILN_TOKENIZER_WHY] = "";
-    kiln_tokenizer *t = tokenizer_open(source, why);
+    char why[KILN_TOKENIZER_WHY] = "", key[33];
+    kiln_tokenizer *t = find_kept(source, key);
+    if (t) return t;
+    t = tokenizer_open(source, why);
     if (!t) host->fail(ctx, strstr(why, "no memory") ? KILN_ERR_NOMEM : KILN_ERR_INVALID, "%s", why);
+    if (t && key[0]) keep_tokenizer(key, t);
     return t;
 }
 
 /* ---- the rest of the table ---- */
-
-static kiln_tokenizer *ref(kiln_tokenizer *t)
-{
-    if (t) __atomic_add_fetch(&t->references, 1, __ATOMIC_RELAXED);
-    return t;
-}
-
-static void unref(kiln_tokenizer *t)
-{
-    if (t && __atomic_sub_fetch(&t->references, 1, __ATOMIC_ACQ_REL) == 0) tokenizer_free(t);
-}
 
 static kiln_status encode(const kiln_tokenizer *t, const kiln_tokenizer_input *in, kiln_encoding *out, char *why)
 {
@@ -223,8 +229,8 @@ static const char *identity(const kiln_tokenizer *t) { return t->identity; }
 
 const kiln_tokenizer_api tokenizer_api = {.size = sizeof(kiln_tokenizer_api),
                                           .open = open_in_call,
-                                          .ref = ref,
-                                          .unref = unref,
+                                          .ref = tokenizer_ref,
+                                          .unref = tokenizer_unref,
                                           .encode = encode,
                                           .encoding_free = encoding_free,
                                           .decode = decode,

@@ -1,6 +1,7 @@
 /* vocab_files.c - vocab.json with merges.txt (CLIP's, GPT-2's), merges.txt alone (CLIP's order of ids), vocab.txt
  * (BERT's). What such files do not say (how text is cut) is what their models do. */
 #include "known_patterns.h"
+#include "plain_map.h"
 #include "sources.h"
 #include "unicode.h"
 #include "unicode_forms.h"
@@ -68,9 +69,36 @@ static int read_root(opening *o, json_t *root)
     return 1;
 }
 
+/* Ids as of vocab_size. 0: it is not plain. */
+static size_t plain_size(const kiln_tokenizer_file *file)
+{
+    plain_map m = plain_map_of(file->data, file->bytes);
+    size_t count = 0, n = 0;
+    int got;
+    for (; (got = plain_map_next(&m)) == 1; count++)
+        if ((size_t)m.number >= n) n = (size_t)m.number + 1;
+    return got == 0 && n <= VOCAB_MAX && n <= 2 * count + 1024 ? n : 0;
+}
+
+/* 0: it is not plain, or something is said twice, or there is no memory; nothing is read then. */
+static int read_plain(opening *o, const kiln_tokenizer_file *file)
+{
+    plain_map m = plain_map_of(file->data, file->bytes);
+    vocabulary *words = &o->t->model.words;
+    size_t n = plain_size(file);
+    int ok = n > 0 && vocabulary_new(o->pool, words, n);
+    while (ok && plain_map_next(&m) == 1) {
+        char *copy = words->piece[m.number].text ? NULL : token_pool_copy(o->pool, m.key, m.n);
+        if ((ok = copy != NULL)) vocabulary_set(words, m.number, copy, m.n), ok = vocabulary_name(words, m.number);
+    }
+    if (!ok) *words = (vocabulary){0};
+    return ok;
+}
+
 static int read_vocab(opening *o, const kiln_tokenizer_file *file)
 {
     json_error_t at;
+    if (read_plain(o, file)) return 1;
     json_t *root = json_loadb(file->data, file->bytes, JSON_REJECT_DUPLICATES, &at);
     if (!root || !json_is_object(root)) {
         opening_fail(o, "vocab.json:%d:%d: %.120s; a JSON map from symbol to id is expected", root ? 1 : at.line,

@@ -1,5 +1,6 @@
 /* test_tokenizer_api.c - what the table of kiln.tokenizer/1 promises beside ids: spans, appending, weights, roles, chat
  * templates, identity, threads, and that long texts take time in proportion. */
+#include "kept_tokenizers.h"
 #include "source_files.h"
 
 #include <pthread.h>
@@ -240,6 +241,86 @@ static void test_what_is_asked_for_and_what_is_there(void)
     CHECK_MSG(strstr(why, "size") != NULL, "%s", why);
 }
 
+/* ---- those that are kept ---- */
+
+static kiln_tokenizer *api_open(const source_files *f, const char *kind)
+{
+    const kiln_tokenizer_source s = {
+        .size = sizeof(kiln_tokenizer_source), .kind = kind, .file = f->file, .n_file = f->n};
+    return tokenizer_api.open(NULL, &s);
+}
+
+static void test_the_same_files_are_one_tokenizer(void)
+{
+    source_files f = {.n = 0}, other = {.n = 0};
+    REQUIRE(files_add(&f, DATA "gpt2/tokenizer.json", "tokenizer.json"));
+    REQUIRE(files_add(&other, DATA "qwen2/tokenizer.json", "tokenizer.json"));
+    kiln_tokenizer *one = api_open(&f, NULL), *two = api_open(&f, NULL), *three = api_open(&other, NULL),
+                   *asked = api_open(&f, "byte-bpe");
+    REQUIRE(one && three && asked);
+    CHECK(one == two && one != three && one != asked);
+    CHECK(strcmp(tokenizer_api.identity(one), tokenizer_api.identity(asked)) == 0);
+    tokenizer_api.unref(one), tokenizer_api.unref(two), tokenizer_api.unref(three), tokenizer_api.unref(asked);
+    two = api_open(&f, NULL); /* nobody had it meanwhile */
+    CHECK(two == one);
+    kiln_encoding e = encode_text(two, "a cat", 5, 0, 0);
+    CHECK(e.n > 0);
+    tokenizer_api.encoding_free(&e);
+    tokenizer_api.unref(two);
+    files_free(&f), files_free(&other);
+}
+
+static void test_the_oldest_and_the_largest_are_not_kept(void)
+{
+    kiln_tokenizer *t[KEPT_TOKENIZERS + 1];
+    char key[8];
+    for (int i = 0; i <= KEPT_TOKENIZERS; i++) {
+        REQUIRE((t[i] = data_open(GPT2)));
+        snprintf(key, sizeof key, "key %d", i);
+        keep_tokenizer(key, t[i]), keep_tokenizer(key, t[i]);
+        CHECK_EQ(t[i]->references, 2);
+        if (i == 1) tokenizer_unref(kept_tokenizer("key 0")); /* asked for after it was: newer than it */
+    }
+    CHECK(!kept_tokenizer("key 1") && t[1]->references == 1);
+    CHECK_EQ(t[0]->references, 2);
+    const size_t bytes = t[0]->pool.bytes;
+    t[1]->pool.bytes = KEPT_BYTES + 1;
+    keep_tokenizer("large", t[1]);
+    CHECK(!kept_tokenizer("large") && t[1]->references == 1);
+    t[1]->pool.bytes = KEPT_BYTES - bytes; /* with that there is room for one beside it */
+    keep_tokenizer("large", t[1]);
+    CHECK_EQ(t[1]->references, 2);
+    CHECK_EQ(t[KEPT_TOKENIZERS]->references, 2);
+    for (int i = 2; i < KEPT_TOKENIZERS; i++) CHECK_EQ(t[i]->references, 1);
+    CHECK_EQ(t[0]->references, 1);
+    keep_tokenizer("last", t[0]);
+    t[1]->pool.bytes = bytes;
+    for (int i = 0; i <= KEPT_TOKENIZERS; i++) tokenizer_unref(t[i]);
+}
+
+static void *open_often(void *arg)
+{
+    for (int i = 0; i < 200; i++) {
+        kiln_tokenizer *t = api_open((const source_files *)arg + i % 2, i % 3 ? NULL : "byte-bpe");
+        if (!t) return NULL;
+        tokenizer_api.unref(t);
+    }
+    return arg;
+}
+
+static void test_several_threads_open_the_same(void)
+{
+    source_files f[2] = {{.n = 0}, {.n = 0}};
+    REQUIRE(files_add(f, DATA "gpt2/tokenizer.json", "tokenizer.json"));
+    REQUIRE(files_add(f + 1, DATA "qwen2/tokenizer.json", "tokenizer.json"));
+    pthread_t thread[4];
+    void *result[4];
+    for (int i = 0; i < 4; i++) REQUIRE(pthread_create(&thread[i], NULL, open_often, f) == 0);
+    for (int i = 0; i < 4; i++) pthread_join(thread[i], &result[i]);
+    for (int i = 0; i < 4; i++) CHECK(result[i] == f);
+    files_free(f), files_free(f + 1);
+}
+
 /* ---- many threads, long texts ---- */
 
 static void *encode_often(void *arg)
@@ -328,6 +409,9 @@ int main(int argc, char **argv)
                                       CASE(test_chat_templates),
                                       CASE(test_identity_kind_and_count),
                                       CASE(test_what_is_asked_for_and_what_is_there),
+                                      CASE(test_the_same_files_are_one_tokenizer),
+                                      CASE(test_the_oldest_and_the_largest_are_not_kept),
+                                      CASE(test_several_threads_open_the_same),
                                       CASE(test_several_threads),
                                       CASE(test_long_texts_take_time_in_proportion)};
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);

@@ -1,0 +1,105 @@
+/* plain_map.c - see plain_map.h. RFC 8259. */
+#include "plain_map.h"
+
+#include "unicode.h"
+
+#include <string.h>
+
+static int is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+
+/* The next character that is no blank, which stays; 0: there is none, or it is a NUL. */
+static char ahead(plain_map *m)
+{
+    while (m->at < m->end && is_blank(*m->at)) m->at++;
+    return m->at < m->end ? *m->at : 0;
+}
+
+static int take(plain_map *m, char c)
+{
+    if (ahead(m) != c) return 0;
+    m->at++;
+    return 1;
+}
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9') return c - '0';
+    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+/* \u of a character by itself: not of a half of one, nor of NUL. */
+static int read_code(plain_map *m)
+{
+    int32_t code = 0;
+    if (m->end - m->at < 4) return 0;
+    for (int i = 0; i < 4; i++) {
+        int digit = hex_digit(*m->at++);
+        if (digit < 0) return 0;
+        code = code << 4 | digit;
+    }
+    if (code == 0 || (code >= 0xd800 && code < 0xe000)) return 0;
+    m->n += utf8_put(code, m->key + m->n);
+    return 1;
+}
+
+static int read_escape(plain_map *m)
+{
+    static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
+    if (m->at == m->end || *m->at == '\0') return 0;
+    const char c = *m->at++, *found = strchr(from, c);
+    if (c == 'u') return read_code(m);
+    if (found) m->key[m->n++] = to[found - from];
+    return found != NULL;
+}
+
+/* Bytes of the character at s, by the ranges of the Unicode standard's table 3-7; 0: it is not valid. */
+static size_t utf8_bytes(const unsigned char *s, size_t left)
+{
+    if (s[0] < 0x80) return 1;
+    const size_t n = s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : 2;
+    const unsigned char low = s[0] == 0xe0 ? 0xa0 : s[0] == 0xf0 ? 0x90 : 0x80,
+                        high = s[0] == 0xed ? 0x9f : s[0] == 0xf4 ? 0x8f : 0xbf;
+    if (s[0] < 0xc2 || s[0] > 0xf4 || left < n || s[1] < low || s[1] > high) return 0;
+    for (size_t i = 2; i < n; i++)
+        if ((s[i] & 0xc0) != 0x80) return 0;
+    return n;
+}
+
+static int read_key(plain_map *m)
+{
+    if (!take(m, '"')) return 0;
+    for (m->n = 0; m->n <= PLAIN_KEY_MAX && m->at < m->end && *m->at != '"';) {
+        const size_t n = utf8_bytes((const unsigned char *)m->at, (size_t)(m->end - m->at));
+        if (*m->at == '\\') {
+            m->at++;
+            if (!read_escape(m)) return 0;
+            continue;
+        }
+        if (n == 0 || (unsigned char)*m->at < ' ') return 0;
+        memcpy(m->key + m->n, m->at, n);
+        m->n += n, m->at += n;
+    }
+    return m->n > 0 && m->n <= PLAIN_KEY_MAX && m->at < m->end && *m->at++ == '"';
+}
+
+static int read_number(plain_map *m)
+{
+    const char first = ahead(m);
+    if (first < '0' || first > '9') return 0;
+    for (m->number = 0; m->at < m->end && *m->at >= '0' && *m->at <= '9'; m->at++) {
+        if (m->number > PLAIN_NUMBER_MAX / 10) return 0;
+        m->number = 10 * m->number + (*m->at - '0');
+        if (first == '0' && m->at + 1 < m->end && m->at[1] >= '0' && m->at[1] <= '9') return 0;
+    }
+    const char after = ahead(m);
+    return after == ',' || after == '}';
+}
+
+int plain_map_next(plain_map *m)
+{
+    if (m->begun && take(m, '}')) return ahead(m) == 0 && m->at == m->end ? 0 : -1;
+    if (!take(m, m->begun ? ',' : '{')) return -1;
+    m->begun = 1;
+    return read_key(m) && take(m, ':') && read_number(m) ? 1 : -1;
+}
