@@ -36,6 +36,7 @@ typedef struct {
     /* Bytes that could be had now, and all there are. */
     kiln_status (*memory)(memory_device *, size_t *free_bytes, size_t *total_bytes, error *);
     kiln_status (*alloc)(memory_device *, size_t bytes, void **out, error *);
+    kiln_status (*alloc_weight)(memory_device *, size_t bytes, void **out, error *); /* NULL: alloc() */
     void (*release)(memory_device *,
                     void *); /* NULL is nothing. The caller sees to it that no stream uses it any more */
     /* Host memory that copies run from and to at the link's rate (page-locked where that exists). */

@@ -5,6 +5,7 @@
 
 #include "base/memory_alloc.h"
 #include "kiln/plugin.h"
+#include "memory/weight_slabs.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -65,10 +66,17 @@ static kiln_status host_alloc(memory_device *d, size_t bytes, void **out, error 
     return *out ? KILN_OK : error_set(e, KILN_ERR_NOMEM, "the system gives no %zu bytes", bytes);
 }
 
+static kiln_status host_alloc_weight(memory_device *d, size_t bytes, void **out, error *e)
+{
+    (void)d;
+    *out = weight_slab_alloc(bytes);
+    return *out ? KILN_OK : error_set(e, KILN_ERR_NOMEM, "the system gives no %zu bytes", bytes);
+}
+
 static void host_release(memory_device *d, void *p)
 {
     (void)d;
-    mem_pages_free(p);
+    weight_slab_free(p);
 }
 
 static kiln_status stream_new(memory_device *d, device_stream **out, error *e)
@@ -139,6 +147,7 @@ static const device_table host_table = {
     .name = host_name,
     .memory = host_memory,
     .alloc = host_alloc,
+    .alloc_weight = host_alloc_weight,
     .release = host_release,
     .host_alloc = host_alloc,
     .host_release = host_release,

@@ -112,15 +112,21 @@ static void count_weights(residency *r, memory_kind kind, size_t bytes)
     pthread_mutex_unlock(&r->lock);
 }
 
+static kiln_status device_alloc(residency *r, memory_kind kind, size_t bytes, void **out, error *e)
+{
+    const int apart = kind == MEMORY_WEIGHTS && r->call->alloc_weight;
+    return (apart ? r->call->alloc_weight : r->call->alloc)(r->device, bytes, out, e);
+}
+
 kiln_status manager_alloc(residency *r, memory_kind kind, size_t bytes, const char *what, void **out, error *e)
 {
     TRY(budget_take(r->budget, kind, bytes, what, e));
     error why = {0};
-    kiln_status status = r->call->alloc(r->device, bytes, out, &why);
+    kiln_status status = device_alloc(r, kind, bytes, out, &why);
     if (status == KILN_ERR_NOMEM) { /* the device is fuller than the budget says: others are on it */
         residency_give_up(r, bytes);
         why = (error){0};
-        status = r->call->alloc(r->device, bytes, out, &why);
+        status = device_alloc(r, kind, bytes, out, &why);
     }
     if (status == KILN_OK) {
         count_weights(r, kind, bytes);
@@ -134,7 +140,7 @@ kiln_status manager_alloc(residency *r, memory_kind kind, size_t bytes, const ch
 kiln_status manager_alloc_free(residency *r, memory_kind kind, size_t bytes, void **out)
 {
     TRY(budget_take(r->budget, kind, bytes, "a weight", NULL));
-    kiln_status status = r->call->alloc(r->device, bytes, out, NULL);
+    kiln_status status = device_alloc(r, kind, bytes, out, NULL);
     if (status == KILN_OK)
         count_weights(r, kind, bytes);
     else

@@ -58,8 +58,12 @@ static size_t utf8_bytes(const unsigned char *s, size_t left)
 {
     if (s[0] < 0x80) return 1;
     const size_t n = s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : 2;
-    const unsigned char low = s[0] == 0xe0 ? 0xa0 : s[0] == 0xf0 ? 0x90 : 0x80,
-                        high = s[0] == 0xed ? 0x9f : s[0] == 0xf4 ? 0x8f : 0xbf;
+    const unsigned char low = s[0] == 0xe0   ? 0xa0
+                              : s[0] == 0xf0 ? 0x90
+                                             : 0x80,
+                        high = s[0] == 0xed   ? 0x9f
+                               : s[0] == 0xf4 ? 0x8f
+                                              : 0xbf;
     if (s[0] < 0xc2 || s[0] > 0xf4 || left < n || s[1] < low || s[1] > high) return 0;
     for (size_t i = 2; i < n; i++)
         if ((s[i] & 0xc0) != 0x80) return 0;

@@ -5,7 +5,8 @@
 
 #include <jansson.h>
 
-static const char all_escapes[] = " {\"a\\u0120\\\"\\\\\\/\\b\\f\\n\\r\\t\" : 7 ,\t\"\xe6\x97\xa5</w>\":0,\r\n\"\\u00A1\":1234567}\n";
+static const char all_escapes[] =
+    " {\"a\\u0120\\\"\\\\\\/\\b\\f\\n\\r\\t\" : 7 ,\t\"\xe6\x97\xa5</w>\":0,\r\n\"\\u00A1\":1234567}\n";
 
 static void test_entries_in_their_order(void)
 {
@@ -24,18 +25,49 @@ static int is_plain(const char *json, size_t n)
 {
     plain_map m = plain_map_of(json, n);
     int got;
-    while ((got = plain_map_next(&m)) == 1) {}
+    while ((got = plain_map_next(&m)) == 1) {
+    }
     return got == 0;
 }
 
 static void test_what_is_not_plain(void)
 {
-    static const char *const not_plain[] = {
-        "", "[]", "{", "{}", "{\"a\":1", "{\"a\":1}x", "{\"a\":1}}", "{\"a\":1,}", "{\"a\" 1}", "{\"a\":1 \"b\":2}",
-        "{\"a\":-1}", "{\"a\":1.5}", "{\"a\":1e3}", "{\"a\":01}", "{\"a\":00}", "{\"a\":99999999}", "{\"a\":null}",
-        "{\"a\":\"1\"}", "{\"a\":{}}", "{\"\":1}", "{\"\\ud83d\\ude00\":1}", "{\"\\u0000\":1}", "{\"\\u12g4\":1}",
-        "{\"\\u12", "{\"\\x\":1}", "{\"\\", "{\"\n\":1}", "{\"\xff\":1}", "{\"\xc0\x80\":1}", "{\"\xed\xa0\x80\":1}",
-        "{\"\xf5\x80\x80\x80\":1}", "{\"\xe6\x97\":1}", "{\"a\xe6", "{a:1}", "{'a':1}", "\xef\xbb\xbf{\"a\":1}"};
+    static const char *const not_plain[] = {"",
+                                            "[]",
+                                            "{",
+                                            "{}",
+                                            "{\"a\":1",
+                                            "{\"a\":1}x",
+                                            "{\"a\":1}}",
+                                            "{\"a\":1,}",
+                                            "{\"a\" 1}",
+                                            "{\"a\":1 \"b\":2}",
+                                            "{\"a\":-1}",
+                                            "{\"a\":1.5}",
+                                            "{\"a\":1e3}",
+                                            "{\"a\":01}",
+                                            "{\"a\":00}",
+                                            "{\"a\":99999999}",
+                                            "{\"a\":null}",
+                                            "{\"a\":\"1\"}",
+                                            "{\"a\":{}}",
+                                            "{\"\":1}",
+                                            "{\"\\ud83d\\ude00\":1}",
+                                            "{\"\\u0000\":1}",
+                                            "{\"\\u12g4\":1}",
+                                            "{\"\\u12",
+                                            "{\"\\x\":1}",
+                                            "{\"\\",
+                                            "{\"\n\":1}",
+                                            "{\"\xff\":1}",
+                                            "{\"\xc0\x80\":1}",
+                                            "{\"\xed\xa0\x80\":1}",
+                                            "{\"\xf5\x80\x80\x80\":1}",
+                                            "{\"\xe6\x97\":1}",
+                                            "{\"a\xe6",
+                                            "{a:1}",
+                                            "{'a':1}",
+                                            "\xef\xbb\xbf{\"a\":1}"};
     CHECK(is_plain("{\"a\":1}", 7));
     for (size_t i = 0; i < sizeof not_plain / sizeof not_plain[0]; i++)
         CHECK_MSG(!is_plain(not_plain[i], strlen(not_plain[i])), "%s", not_plain[i]);
