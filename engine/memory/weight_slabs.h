@@ -6,7 +6,10 @@
 
 #include <stddef.h>
 
-enum { WEIGHT_SLAB_LEAST = 64 << 10, WEIGHT_SLAB_MOST = 4 << 20 }; /* of a weight: what is smaller or larger stays apart */
+enum {
+    WEIGHT_SLAB_LEAST = 64 << 10,
+    WEIGHT_SLAB_MOST = 4 << 20
+}; /* of a weight: what is smaller or larger stays apart */
 enum { WEIGHT_SLAB_FIRST = 2 << 20, WEIGHT_SLAB_LARGEST = 32 << 20 }; /* of a slab: each is twice the one before */
 
 /* Memory that is given back by weight_slab_free(): at a multiple of 64. What is freed in a slab goes back to the

@@ -66,7 +66,8 @@ static size_t pages_there(const char *p, size_t n)
     unsigned char in[1 << 12];
     const uintptr_t first = ((uintptr_t)p + page - 1) / page * page, last = ((uintptr_t)p + n) / page * page;
     size_t found = 0;
-    if (last - first > sizeof in * page || mincore((char *)(uintptr_t)p + (first - (uintptr_t)p), last - first, in) != 0)
+    if (last - first > sizeof in * page ||
+        mincore((char *)(uintptr_t)p + (first - (uintptr_t)p), last - first, in) != 0)
         return SIZE_MAX;
     for (size_t i = 0; i < (last - first) / page; i++) found += in[i] & 1;
     return found;
