@@ -114,8 +114,8 @@ static void count_weights(residency *r, memory_kind kind, size_t bytes)
 
 static kiln_status device_alloc(residency *r, memory_kind kind, size_t bytes, void **out, error *e)
 {
-    const int apart = kind == MEMORY_WEIGHTS && r->call->alloc_weight;
-    return (apart ? r->call->alloc_weight : r->call->alloc)(r->device, bytes, out, e);
+    const int own = kind == MEMORY_WEIGHTS && r->call->alloc_weight; /* weights have a way of their own there */
+    return (own ? r->call->alloc_weight : r->call->alloc)(r->device, bytes, out, e);
 }
 
 kiln_status manager_alloc(residency *r, memory_kind kind, size_t bytes, const char *what, void **out, error *e)

@@ -30,7 +30,7 @@ static slab *newest; /* it alone is still filled */
 static int wants_apart(size_t bytes)
 {
 #if defined __SANITIZE_ADDRESS__
-    return bytes <= SIZE_MAX;
+    return (void)bytes, 1;
 #else
     return bytes < WEIGHT_SLAB_LEAST || bytes >= WEIGHT_SLAB_MOST || guard_on();
 #endif

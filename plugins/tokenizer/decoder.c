@@ -84,14 +84,6 @@ static int wordpiece(token_pool *p, const decode_step *k, decoded_list *l)
     return 1;
 }
 
-static int hex_digit(char c)
-{
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-}
-
 static int byte_of(const decoded *x)
 {
     if (x->n != 6 || memcmp(x->s, "<0x", 3) != 0 || x->s[5] != '>') return -1;

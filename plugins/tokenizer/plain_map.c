@@ -21,13 +21,6 @@ static int take(plain_map *m, char c)
     return 1;
 }
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 /* \u of a character by itself: not of a half of one, nor of NUL. */
 static int read_code(plain_map *m)
 {
@@ -53,34 +46,18 @@ static int read_escape(plain_map *m)
     return found != NULL;
 }
 
-/* Bytes of the character at s, by the ranges of the Unicode standard's table 3-7; 0: it is not valid. */
-static size_t utf8_bytes(const unsigned char *s, size_t left)
-{
-    if (s[0] < 0x80) return 1;
-    const size_t n = s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : 2;
-    const unsigned char low = s[0] == 0xe0   ? 0xa0
-                              : s[0] == 0xf0 ? 0x90
-                                             : 0x80,
-                        high = s[0] == 0xed   ? 0x9f
-                               : s[0] == 0xf4 ? 0x8f
-                                              : 0xbf;
-    if (s[0] < 0xc2 || s[0] > 0xf4 || left < n || s[1] < low || s[1] > high) return 0;
-    for (size_t i = 2; i < n; i++)
-        if ((s[i] & 0xc0) != 0x80) return 0;
-    return n;
-}
-
 static int read_key(plain_map *m)
 {
     if (!take(m, '"')) return 0;
     for (m->n = 0; m->n <= PLAIN_KEY_MAX && m->at < m->end && *m->at != '"';) {
-        const size_t n = utf8_bytes((const unsigned char *)m->at, (size_t)(m->end - m->at));
+        int32_t code;
+        const size_t n = utf8_next(m->at, (size_t)(m->end - m->at), &code);
         if (*m->at == '\\') {
             m->at++;
             if (!read_escape(m)) return 0;
             continue;
         }
-        if (n == 0 || (unsigned char)*m->at < ' ') return 0;
+        if (code < ' ') return 0; /* or no character */
         memcpy(m->key + m->n, m->at, n);
         m->n += n, m->at += n;
     }

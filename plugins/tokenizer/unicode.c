@@ -122,6 +122,14 @@ size_t utf8_next(const char *text, size_t n, int32_t *code)
     return length;
 }
 
+int hex_digit(char c)
+{
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
+}
+
 size_t utf8_length(int32_t code) { return code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4; }
 
 size_t utf8_put(int32_t code, char out[4])

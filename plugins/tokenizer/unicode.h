@@ -66,6 +66,8 @@ size_t utf8_length(int32_t code);
 /* Where the character that ends before s[at] begins; valid UTF-8, at > 0. */
 size_t utf8_before(const char *s, size_t at);
 
+int hex_digit(char c); /* 0 to 15; -1: it is none */
+
 /* GPT-2's table: a printable character for each byte, and back (-1: no byte's). */
 int32_t byte_to_code(uint8_t byte);
 int code_to_byte(int32_t code);
